@@ -1,0 +1,146 @@
+//! What a spawner is told, and why it may fail: data that crosses the seam between host and child.
+
+use std::time::Duration;
+
+use crate::core::command::{EnvVar, TerminalSize};
+use crate::core::policy::Profile;
+
+/// Everything a spawner needs to start one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnPlan {
+    /// Program and arguments; the first is looked up in the child's `PATH` unless it contains a slash.
+    pub argv: Vec<String>,
+    /// Working directory, absolute.
+    pub cwd: String,
+    /// The child's whole environment.
+    pub env: Vec<EnvVar>,
+    /// How the child's three descriptors are connected.
+    pub stdio: Stdio,
+    /// What the sandbox must enforce; `None` starts the child as it is.
+    pub sandbox: Option<Profile>,
+}
+
+/// How a child's descriptors are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdio {
+    /// A pseudo-terminal that is the child's controlling terminal.
+    Terminal(TerminalSize),
+    /// Pipes for stdout and stderr, and for stdin if `stdin`; otherwise stdin is at its end from the start.
+    Pipes {
+        /// Whether the child can be written to.
+        stdin: bool,
+    },
+}
+
+/// What really holds a child, as the spawner reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enforced {
+    /// No sandbox was asked for and none applies.
+    Nothing,
+    /// The plan's profile, whole.
+    Profile,
+}
+
+/// Why a child could not be started. Nothing is left behind by any of these.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpawnError {
+    /// No file of that name, or none in `PATH`.
+    #[error("program {program:?} was not found")]
+    ProgramMissing {
+        /// As it was asked for.
+        program: String,
+    },
+    /// The file exists and may not be executed, or is a directory.
+    #[error("program {program:?} may not be executed")]
+    ProgramDenied {
+        /// As it was asked for.
+        program: String,
+    },
+    /// The first line of the script names an interpreter that does not exist.
+    #[error("interpreter {interpreter:?} of {program:?} was not found")]
+    InterpreterMissing {
+        /// The script.
+        program: String,
+        /// As its first line names it.
+        interpreter: String,
+    },
+    /// The file is no program that this system can run.
+    #[error("program {program:?} has a format that cannot be executed")]
+    ProgramFormat {
+        /// As it was asked for.
+        program: String,
+    },
+    /// The working directory does not exist.
+    #[error("working directory {path:?} does not exist")]
+    CwdMissing {
+        /// As it was asked for.
+        path: String,
+    },
+    /// The working directory exists and may not be entered, or is no directory.
+    #[error("working directory {path:?} cannot be entered: {reason}")]
+    CwdDenied {
+        /// As it was asked for.
+        path: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// Arguments and environment together, or one of them alone, are larger than the system takes.
+    #[error(
+        "arguments and environment of {program:?} are too large: {size_bytes} bytes in all, the largest string {largest_bytes} bytes; \
+             the system takes {limit_bytes} bytes in all and 131071 bytes in one string"
+    )]
+    TooLarge {
+        /// As it was asked for.
+        program: String,
+        /// All strings together.
+        size_bytes: usize,
+        /// The largest single string.
+        largest_bytes: usize,
+        /// What the system takes in all.
+        limit_bytes: usize,
+    },
+    /// No descriptor, terminal, process or memory left; worth another try later.
+    #[error("out of {resource}: {reason}")]
+    Exhausted {
+        /// `descriptors`, `terminals`, `processes` or `memory`.
+        resource: &'static str,
+        /// The system's words.
+        reason: String,
+    },
+    /// The sandbox asked for cannot be enforced here.
+    #[error("the sandbox cannot be enforced: {reason}")]
+    SandboxUnavailable {
+        /// What is missing, and the way out.
+        reason: String,
+    },
+    /// Any other failure of the system.
+    #[error("{action} {path:?} failed: {reason}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// The system's words.
+        reason: String,
+    },
+}
+
+/// Resources that a child has used, as the kernel counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ResourceUsage {
+    /// CPU time in the program.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// Largest resident memory, in bytes.
+    pub rss_max_bytes: u64,
+}
+
+/// A process of the operating system that outlived a kill, or its parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descendant {
+    /// Its id.
+    pub pid: u32,
+    /// Its name as the kernel has it.
+    pub name: String,
+}

@@ -1,0 +1,132 @@
+//! What the host needs from adapters: a way to start a child, and the four handles on it.
+//!
+//! Waiting, reading, writing and controlling are separate handles, so that none of them ever waits for another.
+//!
+//! **Contract of a spawner** (proved once for all of them in `tests/conformance`): the order of each stream is kept;
+//! no byte after `closed`; the exit is reported exactly once; a kill may be repeated and is safe after the exit; it
+//! reaches the group and every descendant; closing stdin is end of file; resizing after the exit is a typed error;
+//! dropping all handles kills and reaps; unread output blocks the child and not memory; a sandbox that cannot be
+//! enforced is refused.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::core::command::TerminalSize;
+use crate::core::output::Stream;
+use crate::core::process::ExitStatus;
+use crate::core::signal::{Scope, Signal};
+use crate::core::spawn::{Descendant, Enforced, ResourceUsage, SpawnError, SpawnPlan};
+use crate::core::time::Instant;
+
+/// A future behind a seam.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Starts children.
+pub trait Spawner: Send + Sync + fmt::Debug {
+    /// Starts one child. When this resolves, the child runs its program; on an error nothing is left behind.
+    /// Dropping the future before it resolves kills and reaps whatever it had started.
+    fn spawn(&self, plan: SpawnPlan) -> BoxFuture<Result<Spawned, SpawnError>>;
+}
+
+/// The handles on a started child.
+#[derive(Debug)]
+pub struct Spawned {
+    /// The child's process id, if it has one that the system knows.
+    pub pid: Option<u32>,
+    /// What really holds it.
+    pub enforced: Enforced,
+    /// Signals, sizes and the end. Dropping the last clone kills the tree and reaps the child.
+    pub control: Arc<dyn Control>,
+    /// Where input goes; `None` if the child was started without.
+    pub stdin: Option<Box<dyn Stdin>>,
+    /// Where output comes from.
+    pub output: Box<dyn Output>,
+    /// Resolves once, when the child has been reaped.
+    pub exit: Box<dyn Exit>,
+}
+
+/// The end of a child, as the reaper saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exited {
+    /// What the kernel said.
+    pub status: ExitStatus,
+    /// What the child used.
+    pub usage: Option<ResourceUsage>,
+    /// When it was reaped.
+    pub at: Instant,
+}
+
+/// A future that resolves when the child has been reaped.
+pub trait Exit: Future<Output = Exited> + Send + Unpin + fmt::Debug {}
+
+/// Acts on a running child. Every method returns at once.
+pub trait Control: Send + Sync + fmt::Debug {
+    /// Sends `signal`. `Gone` if nothing in `scope` is left; never reaches a recycled process id.
+    fn signal(&self, signal: Signal, scope: Scope) -> Result<(), ControlError>;
+
+    /// Kills the group and every descendant, also those that left it. May be repeated; safe after the exit.
+    fn kill_tree(&self);
+
+    /// Sets the size of the terminal and tells its foreground group.
+    fn resize(&self, size: TerminalSize) -> Result<(), ControlError>;
+
+    /// Resolves when the child and all its descendants are gone; at once if they are. May be asked by several.
+    fn tree_gone(&self) -> BoxFuture<()>;
+
+    /// The live descendants, at most a few hundred; empty once the tree is gone. Reads the system's process table,
+    /// off the runtime's threads.
+    fn descendants(&self) -> BoxFuture<Vec<Descendant>>;
+}
+
+/// Why a child could not be acted on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// Nothing of it is left.
+    #[error("the process is gone")]
+    Gone,
+    /// It has no terminal.
+    #[error("the process has no terminal")]
+    NoTerminal,
+    /// The system refused.
+    #[error("the system refused: {reason}")]
+    Refused {
+        /// The system's words.
+        reason: String,
+    },
+}
+
+/// Takes input. Dropping it closes the child's stdin: end of file on a pipe, nothing at all on a terminal.
+pub trait Stdin: Send + fmt::Debug {
+    /// Writes a prefix of `data`, which is not empty, and answers how long it was (at least 1). `BrokenPipe` once
+    /// nobody can read any more.
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
+
+    /// How end of file is told: by dropping this handle (pipe), or by typing these bytes (terminal).
+    fn eof(&self) -> Eof;
+}
+
+/// How a child is told that input has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Eof {
+    /// The handle is dropped.
+    Close,
+    /// These bytes are written; the handle stays.
+    Type(Bytes),
+}
+
+/// Gives output, in order.
+pub trait Output: Send + fmt::Debug {
+    /// Appends the next bytes to `into`, within its spare capacity (which is not zero), and says which stream they
+    /// are of; `None` when every stream has ended. Errors of the system end the stream; they are logged by the
+    /// adapter and never shown as failures of the command.
+    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<Option<Stream>>;
+
+    /// Told once, when the child has been reaped: from now on a hang-up of the terminal is the end.
+    fn leader_reaped(&mut self);
+}

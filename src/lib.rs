@@ -1,0 +1,11 @@
+//! unified-exec: an execution service for agent backends.
+//!
+//! It starts commands, keeps them alive as terminals across turns, lets callers write to them, and ends them. A pure
+//! [`core`] decides, a tokio [`host`] performs, adapters under [`spawn`] touch the operating system, a gRPC edge
+//! translates, and `sim/` drives core and host through timing scenarios.
+
+pub mod core;
+#[cfg(feature = "host")]
+pub mod host;
+#[cfg(feature = "spawn")]
+pub mod spawn;
