@@ -21,6 +21,7 @@ pub mod limits;
 pub mod output;
 pub mod policy;
 pub mod process;
+pub mod session;
 
 pub mod signal;
 pub mod spawn;

@@ -1,0 +1,420 @@
+//! The whole alphabet that comes out of a session: what the host must do, answers, and refusals.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::core::command::{InvalidCommand, TerminalSize};
+use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, WriteId};
+use crate::core::policy::Unsupported;
+use crate::core::process::{Evidence, Exit};
+use crate::core::session::feed::FeedEvent;
+use crate::core::session::input::{Condition, ControlFailure};
+use crate::core::session::view::{AttemptView, ProcessView, SessionView};
+use crate::core::signal::{Scope, Signal};
+use crate::core::spawn::{Descendant, SpawnError, SpawnPlan};
+use crate::core::time::Instant;
+
+/// What the host must do, in this order.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Open a log for the attempt, then start it; tell `Spawned` or `SpawnFailed`.
+    Spawn {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+        /// What.
+        plan: SpawnPlan,
+    },
+    /// Write input; tell `Wrote`. At most one write of a process is under way.
+    Write {
+        /// To whom.
+        process: ProcessId,
+        /// Which delivery.
+        write: WriteId,
+        /// What.
+        data: Bytes,
+        /// Whether the input ends after it.
+        eof: bool,
+    },
+    /// Stop the write that is under way; its `Wrote` still comes.
+    StopWrite {
+        /// Whose.
+        process: ProcessId,
+        /// Which delivery.
+        write: WriteId,
+    },
+    /// Send a signal; tell `Controlled` if a call asked.
+    Signal {
+        /// To whom.
+        process: ProcessId,
+        /// Which.
+        signal: Signal,
+        /// How far it reaches.
+        scope: Scope,
+        /// Who asked; `None` is the kill ladder or an interrupt.
+        call: Option<CallId>,
+    },
+    /// Kill the process and all its descendants.
+    KillTree {
+        /// Whose.
+        process: ProcessId,
+    },
+    /// List who of the process and its descendants is alive; tell `Surveyed`.
+    Survey {
+        /// Whose.
+        process: ProcessId,
+    },
+    /// Change the size of the terminal; tell `Controlled`.
+    Resize {
+        /// Whose.
+        process: ProcessId,
+        /// The new size.
+        size: TerminalSize,
+        /// Who asked.
+        call: CallId,
+    },
+    /// Look for something in the output of an attempt; tell `Watched`.
+    Watch {
+        /// The wait it is for.
+        wait: CallId,
+        /// Whose output.
+        process: ProcessId,
+        /// Which attempt.
+        attempt: AttemptNumber,
+        /// From which byte.
+        from: u64,
+        /// What.
+        condition: Condition,
+    },
+    /// Stop looking.
+    Unwatch {
+        /// The wait it was for.
+        wait: CallId,
+    },
+    /// Keep only the tail that a tombstone keeps.
+    Trim {
+        /// Whose output.
+        process: ProcessId,
+    },
+    /// Drop everything about a process that ended long ago.
+    Forget {
+        /// Whose.
+        process: ProcessId,
+    },
+    /// Tell a call how far it is.
+    Progress {
+        /// Which.
+        call: CallId,
+        /// How far.
+        progress: Progress,
+    },
+    /// Answer a call. Each call gets exactly one answer, unless it was dropped before.
+    Reply {
+        /// Which.
+        call: CallId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Append to the event feed.
+    Publish(FeedEvent),
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The output of this attempt belongs to the call, from this byte on. Comes before the attempt can say anything.
+    Collecting {
+        /// Whose.
+        process: ProcessId,
+        /// Which attempt.
+        attempt: AttemptNumber,
+        /// The first byte.
+        from: u64,
+    },
+    /// The attempt runs.
+    AttemptStarted {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptView,
+    },
+    /// The process exists.
+    Started {
+        /// Which.
+        process: ProcessId,
+    },
+}
+
+/// The answer to a call: one kind for each kind of call.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Of `Exec`.
+    Exec(Result<CallResult, StartError>),
+    /// Of `Write`.
+    Write(Result<CallResult, WriteError>),
+    /// Of `Wait`.
+    Wait(Result<WaitResult, TargetError>),
+    /// Of `Signal` and `Resize`.
+    Control(Result<(), ControlError>),
+    /// Of `Terminate`.
+    Terminate(Result<EndReport, TargetError>),
+    /// Of `Interrupt`.
+    Interrupted(InterruptReport),
+    /// Of `Clean` and `Close`.
+    Ended(EndReport),
+    /// Of `Get`.
+    Process(Result<Box<ProcessView>, TargetError>),
+    /// Of `List`, ordered by id.
+    Processes(Vec<ProcessView>),
+    /// Of `Describe`.
+    Session(Box<SessionView>),
+    /// Of `Update`.
+    Updated(Result<Box<SessionView>, UpdateError>),
+    /// Of `Hold`: when the lease ends, or `None` if it was given back.
+    Held(Option<Instant>),
+    /// Of `Attach`, when there is nobody to follow, or the process is forgotten.
+    Attached(Result<(), TargetError>),
+}
+
+/// What a start or a write came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallResult {
+    /// Which process.
+    pub process: ProcessId,
+    /// Why the wait ended.
+    pub end: WaitEnd,
+    /// How the process ended, if it has.
+    pub exit: Option<Exit>,
+    /// Every attempt so far.
+    pub attempts: Vec<AttemptView>,
+    /// Evidence that a sandbox refused something.
+    pub evidence: Option<Evidence>,
+    /// From the call's start to its answer.
+    pub wall_time: Duration,
+    /// How much of that the yield deadline stood still.
+    pub paused: Duration,
+    /// The attempt that the output range is of.
+    pub attempt: AttemptNumber,
+    /// First byte of the output that belongs to this answer.
+    pub from: u64,
+    /// One past its last byte: where the next answer starts.
+    pub next: u64,
+    /// Whether all outputs had ended.
+    pub outputs_closed: bool,
+    /// Input that this call delivered: first byte, and one past the last.
+    pub stdin: Option<(u64, u64)>,
+    /// A name for this answer: six hex digits.
+    pub chunk_id: String,
+}
+
+impl CallResult {
+    /// The process id, if the process is alive: a result about an ended one never carries it.
+    pub fn live_process(&self) -> Option<ProcessId> {
+        (self.exit.is_none() && self.end != WaitEnd::OneShotInterrupted).then_some(self.process)
+    }
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// The process ended.
+    Exited,
+    /// The time to wait was over.
+    Yielded,
+    /// The turn was interrupted; the process lives.
+    Interrupted,
+    /// The turn was interrupted; the process was a one-shot and is being ended.
+    OneShotInterrupted,
+    /// The input was delivered, and nothing else was waited for.
+    Delivered,
+}
+
+/// What a `Wait` came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitResult {
+    /// Why it ended.
+    pub end: ConditionEnd,
+    /// How the process ended, if it has.
+    pub exit: Option<Exit>,
+    /// The attempt that was watched.
+    pub attempt: AttemptNumber,
+    /// End of its output.
+    pub output_end: u64,
+}
+
+/// Why a `Wait` ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionEnd {
+    /// What was waited for came; for output, in these bytes.
+    Met(Option<(u64, u64)>),
+    /// It cannot come any more: the process or its output ended.
+    Ended,
+    /// It did not come in time.
+    TimedOut,
+    /// The turn was interrupted.
+    Interrupted,
+}
+
+/// What an interrupt did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InterruptReport {
+    /// Waits that ended.
+    pub waits: u32,
+    /// Processes that lived on.
+    pub alive: Vec<ProcessId>,
+    /// One-shots that are being ended.
+    pub one_shots: Vec<ProcessId>,
+}
+
+/// What was ended, and what would not end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndReport {
+    /// Processes that are gone with all their descendants.
+    pub ended: Vec<(ProcessId, Option<Exit>)>,
+    /// Processes of which somebody is still alive.
+    pub survivors: Vec<(ProcessId, Vec<Descendant>)>,
+}
+
+/// A process that a call cannot act on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// It never existed in this session, or is forgotten.
+    #[error("process {process} does not exist in this session")]
+    Unknown {
+        /// As it was asked for.
+        process: ProcessId,
+    },
+    /// It has ended, and that was told.
+    #[error("process {process} has ended")]
+    Gone {
+        /// As it was asked for.
+        process: ProcessId,
+        /// How.
+        exit: Box<Exit>,
+    },
+}
+
+/// Why a command was not started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The command cannot be run as asked.
+    #[error(transparent)]
+    Invalid(#[from] InvalidCommand),
+    /// It asks for what is not available.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The system would not start it.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The table is full and nothing may make room.
+    #[error("the session has {limit} live processes, its limit; terminate one, or clean")]
+    TableFull {
+        /// The limit.
+        limit: usize,
+    },
+    /// Every process id is taken.
+    #[error("every process id of the session is taken")]
+    IdsTaken,
+    /// The request id was used for something else.
+    #[error("request id {request} was used for another request")]
+    RequestReused {
+        /// The id.
+        request: RequestId,
+    },
+    /// The session allows only one-shots.
+    #[error("this session runs one-shot commands only; use ExecToCompletion")]
+    NotInteractive,
+    /// The session is closing.
+    #[error("the session is closing")]
+    Closing,
+    /// The turn was interrupted, or everything cleaned, before anything was started.
+    #[error("the start was cancelled before anything ran")]
+    Cancelled,
+}
+
+/// Why input was not delivered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// There is nobody to write to.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The process was started without stdin.
+    #[error("process {process} was started without stdin; start it with `tty` or `stdin` to write to it")]
+    NoStdin {
+        /// Which.
+        process: ProcessId,
+    },
+    /// The input has ended: by an earlier `eof`, or because the program closed it.
+    #[error("the input of process {process} has ended after {committed} bytes ({by})")]
+    StdinEnded {
+        /// Which.
+        process: ProcessId,
+        /// Where.
+        committed: u64,
+        /// By whom: `an earlier eof` or `the program`.
+        by: &'static str,
+    },
+    /// The offset lies beyond what has been sent.
+    #[error("input at {offset} would leave a gap: {expected} bytes have been sent")]
+    OffsetGap {
+        /// As given.
+        offset: u64,
+        /// Where the next input starts.
+        expected: u64,
+    },
+    /// Too much input waits already.
+    #[error("{limit} pieces of input wait for process {process}; try again when some are taken")]
+    QueueFull {
+        /// Which.
+        process: ProcessId,
+        /// The limit.
+        limit: usize,
+    },
+    /// The request id was used for something else.
+    #[error("request id {request} was used for another request")]
+    RequestReused {
+        /// The id.
+        request: RequestId,
+    },
+}
+
+/// Why a signal was not sent, or a size not set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// There is nobody to act on.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// It was tried and failed.
+    #[error(transparent)]
+    Failed(#[from] ControlFailure),
+}
+
+/// Why a session was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    /// It asks for what is not available.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// Somebody else changed it first.
+    #[error("the session is at policy revision {in_force}, the change was made for {asked}")]
+    RevisionChanged {
+        /// In force.
+        in_force: u64,
+        /// As asked.
+        asked: u64,
+    },
+    /// Terminals live in the working directory.
+    #[error("the working directory is held by live processes; terminate them first")]
+    CwdHeld {
+        /// Which.
+        by: Vec<ProcessId>,
+    },
+    /// A value that cannot be.
+    #[error(transparent)]
+    Invalid(#[from] InvalidCommand),
+    /// The session is closing.
+    #[error("the session is closing")]
+    Closing,
+}

@@ -1,0 +1,336 @@
+//! How processes end: exit, last output, the kill ladder, tombstones.
+//!
+//! ```text
+//!  TERM to the tree ──1 s──► KILL the tree ──2 s──► survey ──► report survivors
+//!        └──── everything gone ──────┴──► report ended
+//! ```
+
+use std::collections::BTreeSet;
+
+use super::timers::Timer;
+use super::wait::WaitKind;
+use super::{Answer, Effect, EndReport, FeedKind, Session, TargetError, WaitEnd};
+use crate::core::ids::{AttemptNumber, CallId, ProcessId};
+use crate::core::limits::{
+    EXIT_COLLECT, EXIT_FEED, KILL_GRACE, REAP_MAX, RETENTION_DEFAULT, TOMBSTONE_AGE, TOMBSTONES_MAX,
+};
+use crate::core::process::{EndReason, Exit, ExitStatus, InputEnd, Kill, KillStep, Phase, TimeoutKind};
+use crate::core::signal::{Scope, Signal};
+use crate::core::spawn::{Descendant, ResourceUsage};
+use crate::core::time::Instant;
+
+/// A call that waits for processes to be gone.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    kind: SweepKind,
+    remaining: BTreeSet<ProcessId>,
+    report: EndReport,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SweepKind {
+    Terminate,
+    Clean,
+    Close,
+}
+
+impl Session {
+    pub(super) fn on_exited(
+        &mut self,
+        now: Instant,
+        id: ProcessId,
+        number: AttemptNumber,
+        status: ExitStatus,
+        usage: Option<ResourceUsage>,
+        at: Instant,
+    ) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if process.attempt_number() != number || process.exit().is_some() {
+            return;
+        }
+        let started_at = process.attempt().map_or(process.created_at, |attempt| attempt.started_at);
+        let reason = match (&process.kill, status) {
+            (Some(kill), _) if kill.step != KillStep::Pending => kill.reason,
+            (_, ExitStatus::Code(_)) => EndReason::Exited,
+            (_, ExitStatus::Signal { .. }) => EndReason::Signalled,
+        };
+        let exit = Exit { status, reason, at, lifetime: at.since(started_at), usage };
+        process.phase = Phase::Draining { exit, collected: false };
+        let closed = process.outputs_closed();
+        let kill_descendants = process.kill_descendants_on_exit && process.kill.is_none();
+        for timer in [
+            Timer::Window(id),
+            Timer::OneShot(id),
+            Timer::Hard(id),
+            Timer::NoOutput(id),
+            Timer::AfterDisconnect(id),
+        ] {
+            self.timers.stop(&timer);
+        }
+        self.abandon_input(id, Some(InputEnd::Program));
+        if kill_descendants {
+            self.begin_kill(now, id, reason, None);
+        }
+        if closed {
+            self.enter_ended(now, id);
+        } else {
+            self.timers.set(Timer::ExitCollect(id), at + EXIT_COLLECT);
+            self.timers.set(Timer::ExitFeed(id), at + EXIT_FEED);
+            self.check_conditions(id);
+        }
+        self.resolve_kill_if_gone(now, id);
+    }
+
+    pub(super) fn on_closed(&mut self, now: Instant, id: ProcessId, number: AttemptNumber, end: u64) {
+        self.on_output(now, id, number, end);
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        let Some(attempt) = process.attempts.iter_mut().find(|attempt| attempt.number == number) else {
+            return;
+        };
+        if std::mem::replace(&mut attempt.outputs_closed, true) {
+            return;
+        }
+        if matches!(process.phase, Phase::Draining { .. }) {
+            self.enter_ended(now, id);
+        }
+        self.publish(now, Some(id), FeedKind::OutputsClosed { process: id, attempt: number, end });
+        self.check_conditions(id);
+    }
+
+    /// Answers about the end of a process no longer wait for its outputs.
+    pub(super) fn collect_end(&mut self, now: Instant, id: ProcessId) {
+        self.timers.stop(&Timer::ExitCollect(id));
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if let Phase::Draining { collected, .. } = &mut process.phase {
+            *collected = true;
+        }
+        for call in self.waits_on(id) {
+            let collects =
+                self.waits.get(&call).is_some_and(|wait| !matches!(wait.kind, WaitKind::Condition { .. }));
+            if collects {
+                self.answer(now, call, WaitEnd::Exited);
+            }
+        }
+    }
+
+    /// The feed tells the end, and the process becomes a tombstone.
+    pub(super) fn enter_ended(&mut self, now: Instant, id: ProcessId) {
+        self.collect_end(now, id);
+        self.timers.stop(&Timer::ExitFeed(id));
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        let Phase::Draining { exit, .. } = process.phase else { return };
+        process.phase = Phase::Ended { exit };
+        let retention = process.timeouts.retention.unwrap_or(RETENTION_DEFAULT).min(TOMBSTONE_AGE);
+        self.timers.set(Timer::Retention(id), now + retention);
+        self.timers.set(Timer::Tombstone(id), now + TOMBSTONE_AGE);
+        self.publish(now, Some(id), FeedKind::ProcessExited { process: id, exit });
+        self.check_conditions(id);
+        self.ended.push_back(id);
+        self.bury(TOMBSTONES_MAX, now);
+    }
+
+    /// Forgets the oldest ended processes beyond `keep`; those with living descendants stay reachable for Clean.
+    fn bury(&mut self, keep: usize, now: Instant) {
+        let mut excess = self.ended.len().saturating_sub(keep);
+        let mut at = 0;
+        while excess > 0 && at < self.ended.len() {
+            let id = self.ended[at];
+            if self.processes.get(&id).is_some_and(|process| !process.is_gone() || process.kill.is_some()) {
+                at += 1;
+                continue;
+            }
+            excess -= 1;
+            self.forget(now, id);
+        }
+    }
+
+    pub(super) fn on_tombstone_aged(&mut self, now: Instant, id: ProcessId) {
+        let Some(process) = self.processes.get(&id) else { return };
+        if process.is_gone() {
+            self.forget(now, id);
+        } else {
+            self.timers.set(Timer::Tombstone(id), now + TOMBSTONE_AGE);
+        }
+    }
+
+    fn forget(&mut self, now: Instant, id: ProcessId) {
+        for call in self.waits_on(id) {
+            let over =
+                self.waits.get(&call).is_some_and(|wait| matches!(wait.kind, WaitKind::Condition { .. }));
+            if over {
+                self.answer_condition(call, super::ConditionEnd::Ended);
+            }
+        }
+        let exit = self.processes.get(&id).and_then(|process| process.exit().copied());
+        let pruned = exit.is_some_and(|exit| exit.reason == EndReason::Pruned);
+        self.publish(now, Some(id), FeedKind::ProcessRemoved { process: id, pruned });
+        self.remove(id);
+    }
+
+    /// Drops everything that is known of a process.
+    pub(super) fn remove(&mut self, id: ProcessId) {
+        self.timers.stop(&Timer::Retention(id));
+        self.timers.stop(&Timer::Tombstone(id));
+        self.ended.retain(|ended| *ended != id);
+        let Some(process) = self.processes.remove(&id) else { return };
+        for request in &process.requests {
+            self.requests.remove(request);
+        }
+        for follower in process.followers {
+            self.reply(follower, Answer::Attached(Ok(())));
+        }
+        self.effects.push_back(Effect::Forget { process: id });
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant, id: ProcessId, kind: TimeoutKind) {
+        self.begin_kill(now, id, EndReason::Timeout(kind), None);
+    }
+
+    pub(super) fn terminate(&mut self, now: Instant, call: CallId, id: ProcessId) {
+        match self.processes.get(&id) {
+            None => {
+                let unknown = TargetError::Unknown { process: id };
+                self.reply(call, Answer::Terminate(Err(unknown)));
+            }
+            Some(_) => self.sweep(now, call, SweepKind::Terminate, EndReason::Terminated, vec![id]),
+        }
+    }
+
+    pub(super) fn clean(&mut self, now: Instant, call: CallId) {
+        let all = self.processes.keys().copied().collect();
+        self.sweep(now, call, SweepKind::Clean, EndReason::Cleaned, all);
+    }
+
+    pub(super) fn close(&mut self, now: Instant, call: CallId, reason: EndReason) {
+        self.closing = true;
+        let all = self.processes.keys().copied().collect();
+        self.sweep(now, call, SweepKind::Close, reason, all);
+    }
+
+    /// Ends `processes`, and answers when all are gone or have been reported as survivors.
+    fn sweep(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        kind: SweepKind,
+        reason: EndReason,
+        processes: Vec<ProcessId>,
+    ) {
+        let alive: Vec<ProcessId> = processes
+            .into_iter()
+            .filter(|id| self.processes.get(id).is_some_and(|known| !known.is_gone()))
+            .collect();
+        let remaining = alive.iter().copied().collect();
+        self.sweeps.insert(call, Sweep { kind, remaining, report: EndReport::default() });
+        for id in alive {
+            self.begin_kill(now, id, reason, Some(call));
+        }
+        self.finish_sweep(now, call);
+    }
+
+    /// Starts the ladder, or joins the one that runs. What is gone is not touched.
+    pub(super) fn begin_kill(
+        &mut self,
+        now: Instant,
+        id: ProcessId,
+        reason: EndReason,
+        caller: Option<CallId>,
+    ) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if process.is_gone() {
+            return;
+        }
+        let kill =
+            process.kill.get_or_insert_with(|| Kill { reason, step: KillStep::Pending, callers: Vec::new() });
+        kill.callers.extend(caller);
+        self.advance_kill(now, id);
+    }
+
+    /// Takes the first step of a ladder as soon as there is something to signal.
+    pub(super) fn advance_kill(&mut self, now: Instant, id: ProcessId) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        let spawned = process.attempt().is_some();
+        let Some(kill) = process.kill.as_mut().filter(|kill| spawned && kill.step == KillStep::Pending)
+        else {
+            return;
+        };
+        kill.step = KillStep::Term;
+        let (signal, scope) = (Signal::TERM, Scope::Tree);
+        self.effects.push_back(Effect::Signal { process: id, signal, scope, call: None });
+        self.timers.set(Timer::KillGrace(id), now + KILL_GRACE);
+    }
+
+    pub(super) fn on_kill_grace(&mut self, now: Instant, id: ProcessId) {
+        if let Some(kill) = self.processes.get_mut(&id).and_then(|process| process.kill.as_mut()) {
+            kill.step = KillStep::Kill;
+            self.effects.push_back(Effect::KillTree { process: id });
+            self.timers.set(Timer::KillReap(id), now + REAP_MAX);
+        }
+    }
+
+    pub(super) fn on_kill_reap(&mut self, id: ProcessId) {
+        if let Some(kill) = self.processes.get_mut(&id).and_then(|process| process.kill.as_mut()) {
+            kill.step = KillStep::Survey;
+            self.effects.push_back(Effect::Survey { process: id });
+        }
+    }
+
+    pub(super) fn on_surveyed(&mut self, now: Instant, id: ProcessId, alive: Vec<Descendant>) {
+        let surveyed = |kill: &Kill| kill.step == KillStep::Survey;
+        if self.processes.get(&id).and_then(|process| process.kill.as_ref()).is_some_and(surveyed) {
+            self.resolve_kill(now, id, alive);
+        }
+    }
+
+    pub(super) fn on_tree_gone(&mut self, now: Instant, id: ProcessId, number: AttemptNumber) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        if process.attempt_number() != number {
+            return;
+        }
+        process.tree_gone = true;
+        self.resolve_kill_if_gone(now, id);
+        self.bury(TOMBSTONES_MAX, now);
+    }
+
+    fn resolve_kill_if_gone(&mut self, now: Instant, id: ProcessId) {
+        if self.processes.get(&id).is_some_and(|process| process.kill.is_some() && process.is_gone()) {
+            self.resolve_kill(now, id, Vec::new());
+        }
+    }
+
+    /// The ladder of a process is over: everybody who waits for it is told.
+    pub(super) fn resolve_kill(&mut self, now: Instant, id: ProcessId, survivors: Vec<Descendant>) {
+        self.timers.stop(&Timer::KillGrace(id));
+        self.timers.stop(&Timer::KillReap(id));
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        let Some(kill) = process.kill.take() else { return };
+        let exit = process.exit().copied();
+        for call in kill.callers {
+            if let Some(sweep) = self.sweeps.get_mut(&call) {
+                sweep.remaining.remove(&id);
+                if survivors.is_empty() {
+                    sweep.report.ended.push((id, exit));
+                } else {
+                    sweep.report.survivors.push((id, survivors.clone()));
+                }
+            }
+            self.finish_sweep(now, call);
+        }
+    }
+
+    fn finish_sweep(&mut self, now: Instant, call: CallId) {
+        if self.sweeps.get(&call).is_none_or(|sweep| !sweep.remaining.is_empty()) {
+            return;
+        }
+        let Some(sweep) = self.sweeps.remove(&call) else { return };
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let (ended, survivors) = (count(sweep.report.ended.len()), count(sweep.report.survivors.len()));
+        match sweep.kind {
+            SweepKind::Terminate => self.reply(call, Answer::Terminate(Ok(sweep.report))),
+            SweepKind::Clean | SweepKind::Close => {
+                self.publish(now, None, FeedKind::Cleaned { ended, survivors });
+                self.reply(call, Answer::Ended(sweep.report));
+            }
+        }
+    }
+}

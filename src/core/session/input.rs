@@ -1,0 +1,367 @@
+//! The whole alphabet that goes into a session: what callers ask, and what happened.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::core::command::{Command, TerminalSize};
+use crate::core::ids::{AttemptNumber, CallId, Fingerprint, ProcessId, RequestId, TurnId, WriteId};
+use crate::core::policy::Rights;
+use crate::core::process::{EndReason, ExitStatus};
+use crate::core::signal::{Scope, Signal};
+use crate::core::spawn::{Descendant, Enforced, ResourceUsage, SpawnError};
+use crate::core::time::Instant;
+
+/// What a caller asks.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// Start a command.
+    Exec(Exec),
+    /// Write to a process, or poll it.
+    Write(Write),
+    /// Wait for something about a process.
+    Wait(WaitFor),
+    /// Send a signal.
+    Signal {
+        /// To whom.
+        process: ProcessId,
+        /// Which.
+        signal: Signal,
+        /// How far it reaches.
+        scope: Scope,
+    },
+    /// Change the size of a terminal.
+    Resize {
+        /// Whose.
+        process: ProcessId,
+        /// The new size.
+        size: TerminalSize,
+    },
+    /// End one process and its descendants.
+    Terminate {
+        /// Which.
+        process: ProcessId,
+    },
+    /// End every wait of a turn.
+    Interrupt {
+        /// Which turn.
+        turn: TurnId,
+    },
+    /// End every process of the session.
+    Clean,
+    /// End every process, and the session.
+    Close {
+        /// `SessionClosed` or `ServerShutdown`.
+        reason: EndReason,
+    },
+    /// Describe a process.
+    Get {
+        /// Which.
+        process: ProcessId,
+    },
+    /// Describe all processes.
+    List {
+        /// Also those that have ended and are still remembered.
+        include_ended: bool,
+    },
+    /// Describe the session.
+    Describe,
+    /// Change the session.
+    Update(Update),
+    /// Stop or restart the clock of yield deadlines.
+    Hold(Hold),
+    /// A client follows the process until it drops the call; answered when the process is gone, never before.
+    Attach {
+        /// Whom it follows.
+        process: ProcessId,
+    },
+}
+
+/// A request's name and what it asked, for idempotency.
+pub type Idempotency = Option<(RequestId, Fingerprint)>;
+
+/// Starts a command.
+#[derive(Clone, Debug)]
+pub struct Exec {
+    /// The turn that asks.
+    pub turn: TurnId,
+    /// Makes the start idempotent.
+    pub request: Idempotency,
+    /// What to run.
+    pub command: Command,
+    /// How long its call waits, and what that means for its life.
+    pub mode: Mode,
+    /// Bounds on its life.
+    pub timeouts: Timeouts,
+    /// Ends descendants when the process itself ends.
+    pub kill_descendants_on_exit: bool,
+}
+
+/// How a call relates to its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The call waits for a while; the process lives on.
+    Interactive {
+        /// How long; clamped.
+        yield_time: Option<Duration>,
+    },
+    /// The call's wait is the process's life.
+    OneShot {
+        /// How long; capped.
+        timeout: Option<Duration>,
+    },
+}
+
+/// Bounds on the life of a process; absent ones do not bound it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// On its whole life.
+    pub hard: Option<Duration>,
+    /// On its silence.
+    pub no_output: Option<Duration>,
+    /// On its life without a client.
+    pub after_disconnect: Option<Duration>,
+    /// How long its whole retained output outlives it.
+    pub retention: Option<Duration>,
+}
+
+/// Writes to a process, or polls it.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// The turn that asks.
+    pub turn: TurnId,
+    /// Makes the write idempotent.
+    pub request: Idempotency,
+    /// To whom.
+    pub process: ProcessId,
+    /// What; nothing at all, without `eof`, is a poll.
+    pub input: Bytes,
+    /// Where in the process's input it starts; absent is after everything sent so far.
+    pub offset: Option<u64>,
+    /// Ends the input.
+    pub eof: bool,
+    /// When it is answered.
+    pub answer: WriteAnswer,
+}
+
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteAnswer {
+    /// After output was collected for this long; clamped.
+    Collect {
+        /// How long.
+        yield_time: Option<Duration>,
+    },
+    /// As soon as it has been delivered: one frame of a stream.
+    Delivered,
+}
+
+/// Waits for something about a process.
+#[derive(Clone, Debug)]
+pub struct WaitFor {
+    /// The turn that asks.
+    pub turn: TurnId,
+    /// About whom.
+    pub process: ProcessId,
+    /// For what.
+    pub condition: Condition,
+    /// From where in the output of the latest attempt; absent is its end now.
+    pub from: Option<u64>,
+    /// For how long; absent is for ever.
+    pub timeout: Option<Duration>,
+}
+
+/// What a wait is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The process has ended.
+    Exit,
+    /// The process has ended and so have all its outputs.
+    Closed,
+    /// Any output past the start of the wait.
+    Output,
+    /// These bytes.
+    Literal(Bytes),
+    /// A match of this expression, which the host has checked.
+    Regex(String),
+    /// No output for this long.
+    Quiet(Duration),
+}
+
+/// Changes a session. Absent fields stay.
+#[derive(Clone, Debug, Default)]
+pub struct Update {
+    /// The revision the change is based on; another one in force refuses it.
+    pub if_revision: Option<u64>,
+    /// Working directory, absolute.
+    pub cwd: Option<String>,
+    /// Shell, by name or path.
+    pub shell: Option<String>,
+    /// Policy and profile.
+    pub rights: Option<Rights>,
+    /// Ceiling of tokens of text for a model.
+    pub output_tokens_max: Option<u32>,
+}
+
+/// A lease that holds yield deadlines.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// Which lease; the caller chooses.
+    pub lease: String,
+    /// For how long from now; zero gives it back.
+    pub duration: Duration,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// An attempt runs.
+    Spawned {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+        /// Its id in the system, if it has one.
+        pid: Option<u32>,
+        /// What holds it.
+        enforced: Enforced,
+    },
+    /// An attempt could not be started.
+    SpawnFailed {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+        /// Why.
+        error: SpawnError,
+    },
+    /// The log of an attempt has grown.
+    Output {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+        /// Its new end.
+        end: u64,
+    },
+    /// An attempt has been reaped.
+    Exited {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it used.
+        usage: Option<ResourceUsage>,
+        /// When the reaper saw it; this time counts, not when the event arrives.
+        at: Instant,
+    },
+    /// Every output of an attempt has ended.
+    Closed {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+        /// Its final end.
+        end: u64,
+    },
+    /// An attempt and all its descendants are gone.
+    TreeGone {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+    },
+    /// What a survey found.
+    Surveyed {
+        /// Whose.
+        process: ProcessId,
+        /// Who is still alive.
+        alive: Vec<Descendant>,
+    },
+    /// A write ended, whole or not.
+    Wrote {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        write: WriteId,
+        /// How many of its bytes were taken.
+        taken: u64,
+        /// How it ended.
+        outcome: WriteOutcome,
+    },
+    /// A signal or a resize was carried out.
+    Controlled {
+        /// The call that asked.
+        call: CallId,
+        /// What the system said.
+        result: Result<(), ControlFailure>,
+    },
+    /// What a watch was for has come, or cannot come any more.
+    Watched {
+        /// The wait.
+        wait: CallId,
+        /// What was found.
+        outcome: WatchOutcome,
+    },
+    /// A call's stream carried output beyond what the session knew of when it answered.
+    Read {
+        /// Whose.
+        process: ProcessId,
+        /// Which attempt's.
+        attempt: AttemptNumber,
+        /// One past the last byte.
+        to: u64,
+    },
+    /// The client of a call went away.
+    CallDropped {
+        /// Which.
+        call: CallId,
+    },
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// All of it was taken.
+    Whole,
+    /// It was stopped on request.
+    Stopped,
+    /// Nobody reads any more.
+    Broken,
+}
+
+/// Why a signal or a resize failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlFailure {
+    /// Nothing of the process is left.
+    #[error("the process is gone")]
+    Gone,
+    /// It has no terminal.
+    #[error("the process has no terminal; start it with `tty`")]
+    NoTerminal,
+    /// The system refused.
+    #[error("the system refused: {reason}")]
+    Refused {
+        /// The system's words.
+        reason: String,
+    },
+}
+
+/// What a watch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchOutcome {
+    /// It, in these bytes.
+    Found {
+        /// First byte.
+        from: u64,
+        /// One past the last byte.
+        to: u64,
+    },
+    /// The output ended without it.
+    Ended {
+        /// Where.
+        at: u64,
+    },
+}

@@ -1,0 +1,540 @@
+//! Calls that wait: starts, writes, polls, conditions; and what ends their waits.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::timers::Timer;
+use super::{
+    Answer, CallResult, Condition, ConditionEnd, Effect, FeedKind, InterruptReport, Progress, RequestState,
+    Session, TargetError, WaitEnd, WaitFor, WaitResult, WatchOutcome, WriteError,
+};
+use crate::core::ids::{AttemptNumber, CallId, ProcessId, TurnId};
+use crate::core::process::{EndReason, Phase, Process};
+use crate::core::time::Instant;
+
+/// A call that waits, with every repeat that joined it.
+#[derive(Debug)]
+pub(super) struct Wait {
+    /// The calls that get its answer.
+    pub(super) callers: Vec<CallId>,
+    /// Whose turn it is.
+    pub(super) turn: TurnId,
+    /// About whom.
+    pub(super) process: ProcessId,
+    /// For what.
+    pub(super) kind: WaitKind,
+    /// The attempt whose output belongs to its answer.
+    pub(super) attempt: AttemptNumber,
+    /// The first byte of that output.
+    pub(super) from: u64,
+    /// When it began.
+    pub(super) started: Instant,
+    /// Its yield deadline.
+    pub(super) yields: Yield,
+    /// How long that stood still.
+    pub(super) paused: Duration,
+}
+
+/// What a call waits for.
+#[derive(Debug)]
+pub(super) enum WaitKind {
+    /// The end of a start's process, or the yield deadline.
+    Start {
+        /// Its length.
+        yield_time: Duration,
+    },
+    /// The end of a one-shot.
+    OneShot,
+    /// A delivery, and then as a poll.
+    Write(WriteWait),
+    /// The end of the process, or the yield deadline.
+    Poll {
+        /// Input that the call brought and that was not delivered, as an empty range.
+        stdin: Option<(u64, u64)>,
+    },
+    /// A condition.
+    Condition {
+        /// Which.
+        condition: Condition,
+        /// Whether the host looks for it.
+        watched: bool,
+    },
+}
+
+/// A write's wait.
+#[derive(Debug)]
+pub(super) struct WriteWait {
+    /// How far its input is.
+    pub(super) stage: Stage,
+    /// First byte of its input, and one past the last one delivered.
+    pub(super) stdin: (u64, u64),
+    /// How long to collect after the delivery; `None` answers at the delivery.
+    pub(super) collect: Option<Duration>,
+    /// How it will be answered once the delivery has stopped.
+    pub(super) stopping: Option<WaitEnd>,
+}
+
+/// How far a write's input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It waits behind other input.
+    Queued,
+    /// It is being delivered.
+    Active,
+    /// It was delivered.
+    Delivered,
+    /// Nobody reads any more.
+    Broken,
+}
+
+/// A yield deadline, which stands still while the session's deadlines are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Yield {
+    /// None is set.
+    Unset,
+    /// Its timer runs.
+    Running,
+    /// It stands still with so much left.
+    Held {
+        /// What is left.
+        left: Duration,
+        /// Since when.
+        since: Instant,
+    },
+}
+
+impl Wait {
+    pub(super) const fn new(
+        turn: TurnId,
+        process: ProcessId,
+        attempt: AttemptNumber,
+        from: u64,
+        kind: WaitKind,
+        started: Instant,
+    ) -> Self {
+        Self {
+            callers: Vec::new(),
+            turn,
+            process,
+            kind,
+            attempt,
+            from,
+            started,
+            yields: Yield::Unset,
+            paused: Duration::ZERO,
+        }
+    }
+}
+
+impl Session {
+    /// Registers a call that waits, and tells it which output is its own.
+    pub(super) fn begin_wait(&mut self, now: Instant, call: CallId, mut wait: Wait) {
+        wait.callers.push(call);
+        let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
+        if !matches!(wait.kind, WaitKind::Condition { .. }) {
+            let progress = Progress::Collecting { process, attempt, from };
+            self.effects.push_back(Effect::Progress { call, progress });
+        }
+        self.waits.insert(call, wait);
+        self.client_changed(now, process);
+    }
+
+    /// Unregisters a call that waits.
+    pub(super) fn end_wait(&mut self, call: CallId) -> Option<Wait> {
+        self.timers.stop(&Timer::Wait(call));
+        let wait = self.waits.remove(&call)?;
+        if matches!(wait.kind, WaitKind::Condition { watched: true, .. }) {
+            self.effects.push_back(Effect::Unwatch { wait: call });
+        }
+        Some(wait)
+    }
+
+    /// The calls that wait on a process, in the order in which they came.
+    pub(super) fn waits_on(&self, process: ProcessId) -> Vec<CallId> {
+        self.waits.iter().filter(|(_, wait)| wait.process == process).map(|(call, _)| *call).collect()
+    }
+
+    /// A repeat of a request in flight gets the same answer as the first.
+    pub(super) fn join(&mut self, call: CallId, first: CallId) {
+        let Some(wait) = self.waits.get_mut(&first) else { return };
+        wait.callers.push(call);
+        let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
+        self.effects
+            .push_back(Effect::Progress { call, progress: Progress::Collecting { process, attempt, from } });
+        self.tell_progress_so_far(call, process);
+    }
+
+    pub(super) fn tell_progress_so_far(&mut self, call: CallId, process: ProcessId) {
+        let attempts = self.processes.get(&process).map_or_else(Vec::new, |known| known.attempts.clone());
+        if attempts.is_empty() {
+            return;
+        }
+        for attempt in attempts {
+            let progress = Progress::AttemptStarted { process, attempt };
+            self.effects.push_back(Effect::Progress { call, progress });
+        }
+        self.effects.push_back(Effect::Progress { call, progress: Progress::Started { process } });
+    }
+
+    /// Tells every start that waits on a process.
+    pub(super) fn tell_progress(&mut self, process: ProcessId, steps: &[Progress]) {
+        for wait in self.waits.values().filter(|wait| wait.process == process) {
+            if !matches!(wait.kind, WaitKind::Start { .. } | WaitKind::OneShot) {
+                continue;
+            }
+            for caller in &wait.callers {
+                let told = steps.iter().cloned().map(|progress| Effect::Progress { call: *caller, progress });
+                self.effects.extend(told);
+            }
+        }
+    }
+
+    /// Sets a call's yield deadline, from now on.
+    pub(super) fn set_yield(&mut self, now: Instant, call: CallId, length: Duration) {
+        let held = !self.holds.is_empty();
+        let Some(wait) = self.waits.get_mut(&call) else { return };
+        if held {
+            self.timers.stop(&Timer::Wait(call));
+            wait.yields = Yield::Held { left: length, since: now };
+        } else {
+            wait.yields = Yield::Running;
+            self.timers.set(Timer::Wait(call), now + length);
+        }
+    }
+
+    /// Sets the yield deadlines of the starts that wait on a process which has just begun to run.
+    pub(super) fn start_yields(&mut self, now: Instant, process: ProcessId) {
+        for call in self.waits_on(process) {
+            if let Some(Wait { kind: WaitKind::Start { yield_time }, yields: Yield::Unset, .. }) =
+                self.waits.get(&call)
+            {
+                let length = *yield_time;
+                self.set_yield(now, call, length);
+            }
+        }
+    }
+
+    pub(super) fn pause_yields(&mut self, now: Instant) {
+        for (call, wait) in &mut self.waits {
+            if wait.yields == Yield::Running
+                && let Some(due) = self.timers.stop(&Timer::Wait(*call))
+            {
+                wait.yields = Yield::Held { left: due.since(now), since: now };
+            }
+        }
+    }
+
+    pub(super) fn resume_yields(&mut self, now: Instant) {
+        for (call, wait) in &mut self.waits {
+            if let Yield::Held { left, since } = wait.yields {
+                wait.paused += now.since(since);
+                wait.yields = Yield::Running;
+                self.timers.set(Timer::Wait(*call), now + left);
+            }
+        }
+    }
+
+    /// A call's time to wait is over.
+    pub(super) fn on_wait_over(&mut self, now: Instant, call: CallId) {
+        let Some(wait) = self.waits.get_mut(&call) else { return };
+        wait.yields = Yield::Unset;
+        match &mut wait.kind {
+            WaitKind::Write(_) => self.stop_or_answer_write(now, call, WaitEnd::Yielded),
+            WaitKind::Condition { .. } => self.answer_condition(call, ConditionEnd::TimedOut),
+            WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Poll { .. } => {
+                self.answer(now, call, WaitEnd::Yielded);
+            }
+        }
+    }
+
+    /// Answers a call that collects output.
+    pub(super) fn answer(&mut self, now: Instant, call: CallId, end: WaitEnd) {
+        let Some(wait) = self.end_wait(call) else { return };
+        let Some(result) = self.result(now, &wait, end) else { return };
+        let answer = match wait.kind {
+            WaitKind::Start { .. } | WaitKind::OneShot => Answer::Exec(Ok(result)),
+            WaitKind::Write(_) | WaitKind::Poll { .. } => Answer::Write(Ok(result)),
+            WaitKind::Condition { .. } => return,
+        };
+        self.settle(now, call, wait, &answer);
+    }
+
+    /// Gives every caller of a wait its answer, and remembers it for repeats.
+    pub(super) fn settle(&mut self, now: Instant, call: CallId, wait: Wait, answer: &Answer) {
+        for request in self.requests.values_mut() {
+            if matches!(request.state, RequestState::Pending(pending) if pending == call) {
+                request.state = RequestState::Done(Box::new(answer.clone()));
+            }
+        }
+        for caller in wait.callers {
+            self.reply(caller, answer.clone());
+        }
+        self.client_changed(now, wait.process);
+    }
+
+    fn result(&mut self, now: Instant, wait: &Wait, end: WaitEnd) -> Option<CallResult> {
+        let chunk_id = self.ids.chunk_id();
+        let process = self.processes.get_mut(&wait.process)?;
+        let attempt = process.attempt_number();
+        let from = if wait.attempt == attempt { wait.from } else { 0 };
+        let next = process.output_end().max(from);
+        process.cursor = process.cursor.max(next);
+        let exit = process.exit().copied();
+        process.told |= exit.is_some();
+        let end = if exit.is_some() { WaitEnd::Exited } else { end };
+        Some(CallResult {
+            process: wait.process,
+            end,
+            exit,
+            attempts: process.attempts.clone(),
+            evidence: None,
+            wall_time: now.since(wait.started),
+            paused: wait.paused + still_held(wait.yields, now),
+            attempt,
+            from,
+            next,
+            outputs_closed: process.outputs_closed(),
+            stdin: match &wait.kind {
+                WaitKind::Write(write) => Some(write.stdin),
+                WaitKind::Poll { stdin } => *stdin,
+                WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Condition { .. } => None,
+            },
+            chunk_id,
+        })
+    }
+
+    /// Answers at once what waits on a process whose end needs no more waiting.
+    pub(super) fn answer_if_over(&mut self, now: Instant, call: CallId) {
+        let Some(wait) = self.waits.get(&call) else { return };
+        if self.processes.get(&wait.process).is_some_and(Process::end_is_collected) {
+            self.answer(now, call, WaitEnd::Exited);
+        }
+    }
+
+    /// A call's stream got ahead of what the session knew: the next answer starts after it.
+    pub(super) fn on_read(&mut self, process: ProcessId, attempt: AttemptNumber, to: u64) {
+        if let Some(process) = self.processes.get_mut(&process)
+            && process.attempt_number() == attempt
+        {
+            process.cursor = process.cursor.max(to);
+        }
+    }
+
+    pub(super) fn wait_for(&mut self, now: Instant, call: CallId, wait: WaitFor) {
+        let process = match self.known(wait.process) {
+            Ok(process) => process,
+            Err(unknown) => return self.reply(call, Answer::Wait(Err(unknown))),
+        };
+        let attempt = process.attempt_number();
+        let from = wait.from.unwrap_or_else(|| process.output_end());
+        self.touch(now, wait.process);
+        let watch = watched_condition(&wait.condition);
+        let kind = WaitKind::Condition { condition: wait.condition.clone(), watched: watch };
+        self.begin_wait(now, call, Wait::new(wait.turn, wait.process, attempt, from, kind, now));
+        if let Some(timeout) = wait.timeout {
+            self.timers.set(Timer::Wait(call), now + timeout);
+        }
+        if watch {
+            let (process, condition) = (wait.process, wait.condition);
+            self.effects.push_back(Effect::Watch { wait: call, process, attempt, from, condition });
+        }
+        self.check_condition(call);
+    }
+
+    /// Answers a wait whose condition is met already, or cannot be met any more.
+    pub(super) fn check_condition(&mut self, call: CallId) {
+        let Some(wait) = self.waits.get(&call) else { return };
+        let WaitKind::Condition { condition, watched } = &wait.kind else { return };
+        let Some(process) = self.processes.get(&wait.process) else { return };
+        let exited = process.exit().is_some();
+        let (closed, end) = process
+            .attempts
+            .iter()
+            .find(|attempt| attempt.number == wait.attempt)
+            .map_or((false, 0), |attempt| (attempt.outputs_closed, attempt.output_end));
+        let over = closed || matches!(process.phase, Phase::Ended { .. });
+        let outcome = match condition {
+            Condition::Exit if exited => Some(ConditionEnd::Met(None)),
+            Condition::Closed if exited && closed => Some(ConditionEnd::Met(None)),
+            Condition::Output if end > wait.from => Some(ConditionEnd::Met(Some((wait.from, end)))),
+            Condition::Output if over => Some(ConditionEnd::Ended),
+            // A process that has ended long ago is searched whole before the search gives up: see `on_watched`.
+            _ if *watched => None,
+            Condition::Exit | Condition::Closed | Condition::Output => None,
+            Condition::Literal(_) | Condition::Regex(_) | Condition::Quiet(_) => None,
+        };
+        if let Some(outcome) = outcome {
+            self.answer_condition(call, outcome);
+        }
+    }
+
+    /// Checks every condition about a process.
+    pub(super) fn check_conditions(&mut self, process: ProcessId) {
+        for call in self.waits_on(process) {
+            self.check_condition(call);
+        }
+    }
+
+    /// There is output: waits for any of it are over.
+    pub(super) fn meet_output_waits(
+        &mut self,
+        _now: Instant,
+        process: ProcessId,
+        number: AttemptNumber,
+        end: u64,
+    ) {
+        let met: Vec<(CallId, u64)> = self
+            .waits
+            .iter()
+            .filter(|(_, wait)| wait.process == process && wait.attempt == number && wait.from < end)
+            .filter(|(_, wait)| matches!(wait.kind, WaitKind::Condition { condition: Condition::Output, .. }))
+            .map(|(call, wait)| (*call, wait.from))
+            .collect();
+        for (call, from) in met {
+            self.answer_condition(call, ConditionEnd::Met(Some((from, end))));
+        }
+    }
+
+    pub(super) fn on_watched(&mut self, _now: Instant, call: CallId, outcome: WatchOutcome) {
+        let end = match outcome {
+            WatchOutcome::Found { from, to } => ConditionEnd::Met(Some((from, to))),
+            WatchOutcome::Ended { .. } => ConditionEnd::Ended,
+        };
+        if let Some(Wait { kind: WaitKind::Condition { watched, .. }, .. }) = self.waits.get_mut(&call) {
+            *watched = false;
+            self.answer_condition(call, end);
+        }
+    }
+
+    pub(super) fn answer_condition(&mut self, call: CallId, end: ConditionEnd) {
+        let Some(wait) = self.end_wait(call) else { return };
+        let Some(process) = self.processes.get(&wait.process) else { return };
+        let output_end = process
+            .attempts
+            .iter()
+            .find(|attempt| attempt.number == wait.attempt)
+            .map_or(0, |a| a.output_end);
+        let result = WaitResult { end, exit: process.exit().copied(), attempt: wait.attempt, output_end };
+        for caller in wait.callers {
+            self.reply(caller, Answer::Wait(Ok(result.clone())));
+        }
+    }
+
+    /// Ends every wait of a turn. No process ends, except one-shots, whose wait is their life.
+    pub(super) fn interrupt(&mut self, now: Instant, call: CallId, turn: &TurnId) {
+        let of_turn: Vec<CallId> =
+            self.waits.iter().filter(|(_, wait)| wait.turn == *turn).map(|(call, _)| *call).collect();
+        let mut report = InterruptReport::default();
+        for waiting in of_turn {
+            let Some(wait) = self.waits.get(&waiting) else { continue };
+            let process = wait.process;
+            report.waits += 1;
+            match wait.kind {
+                WaitKind::OneShot => {
+                    report.one_shots.push(process);
+                    self.begin_kill(now, process, EndReason::Interrupted, None);
+                    self.answer(now, waiting, WaitEnd::OneShotInterrupted);
+                }
+                WaitKind::Write(_) => self.stop_or_answer_write(now, waiting, WaitEnd::Interrupted),
+                WaitKind::Condition { .. } => self.answer_condition(waiting, ConditionEnd::Interrupted),
+                WaitKind::Start { .. } | WaitKind::Poll { .. } => {
+                    self.answer(now, waiting, WaitEnd::Interrupted)
+                }
+            }
+        }
+        report.alive = self
+            .processes
+            .values()
+            .filter(|process| process.turn == *turn && process.exit().is_none() && !process.is_one_shot())
+            .map(|process| process.id)
+            .collect();
+        self.publish(now, None, FeedKind::Interrupted { turn: turn.clone(), waits: report.waits });
+        self.reply(call, Answer::Interrupted(report));
+    }
+
+    /// A client went away. A process is not touched by that, except a one-shot, whose client's wait is its life.
+    pub(super) fn on_dropped(&mut self, now: Instant, call: CallId) {
+        for process in self.processes.values_mut() {
+            process.followers.retain(|follower| *follower != call);
+        }
+        let waiting =
+            self.waits.iter().find(|(_, wait)| wait.callers.contains(&call)).map(|(first, _)| *first);
+        if let Some(first) = waiting
+            && let Some(wait) = self.waits.get_mut(&first)
+        {
+            wait.callers.retain(|caller| *caller != call);
+            // A delivery goes on to its own deadline, so that its outcome is known to a repeat.
+            if wait.callers.is_empty() && !matches!(wait.kind, WaitKind::Write(_)) {
+                self.abandon(now, first);
+            }
+        }
+        let followed: Vec<ProcessId> = self.processes.keys().copied().collect();
+        for process in followed {
+            self.client_changed(now, process);
+        }
+    }
+
+    fn abandon(&mut self, now: Instant, call: CallId) {
+        let Some(wait) = self.end_wait(call) else { return };
+        for request in self.requests.values_mut() {
+            if matches!(request.state, RequestState::Pending(pending) if pending == call) {
+                request.state = RequestState::Abandoned;
+            }
+        }
+        if matches!(wait.kind, WaitKind::OneShot) {
+            self.begin_kill(now, wait.process, EndReason::Disconnected, None);
+        }
+    }
+
+    pub(super) fn attach(&mut self, now: Instant, call: CallId, process: ProcessId) {
+        match self.processes.get_mut(&process) {
+            None => self.reply(call, Answer::Attached(Err(TargetError::Unknown { process }))),
+            Some(known) => {
+                known.followers.push(call);
+                self.touch(now, process);
+                self.client_changed(now, process);
+            }
+        }
+    }
+
+    /// Starts or stops the clock of life without a client.
+    pub(super) fn client_changed(&mut self, now: Instant, id: ProcessId) {
+        let Some(process) = self.processes.get(&id) else { return };
+        let Some(bound) = process.timeouts.after_disconnect else { return };
+        let timer = Timer::AfterDisconnect(id);
+        let has_client = !process.followers.is_empty()
+            || self.waits.values().any(|wait| wait.process == id && !wait.callers.is_empty());
+        if has_client || process.exit().is_some() || process.attempt().is_none() {
+            self.timers.stop(&timer);
+        } else if self.timers.is_unset(&timer) {
+            self.timers.set(timer, now + bound);
+        }
+    }
+
+    /// An answer that a write gets in place of a result.
+    pub(super) fn refuse_write(&mut self, now: Instant, call: CallId, refusal: WriteError) {
+        let Some(wait) = self.end_wait(call) else { return };
+        self.settle(now, call, wait, &Answer::Write(Err(refusal)));
+    }
+}
+
+/// Whether the host has to look for the condition in the output.
+const fn watched_condition(condition: &Condition) -> bool {
+    match condition {
+        Condition::Literal(_) | Condition::Regex(_) | Condition::Quiet(_) => true,
+        Condition::Exit | Condition::Closed | Condition::Output => false,
+    }
+}
+
+fn still_held(yields: Yield, now: Instant) -> Duration {
+    match yields {
+        Yield::Held { since, .. } => now.since(since),
+        Yield::Unset | Yield::Running => Duration::ZERO,
+    }
+}
+
+/// Exactly the interrupt character: what a pipe process without stdin takes as SIGINT.
+pub(super) fn is_interrupt(input: &Bytes) -> bool {
+    input.as_ref() == [0x03]
+}
