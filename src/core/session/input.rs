@@ -105,6 +105,8 @@ pub enum Mode {
         /// How long; clamped.
         yield_time: Option<Duration>,
     },
+    /// The call follows the process to its end, without a yield deadline; the process does not depend on it.
+    Follow,
     /// The call's wait is the process's life.
     OneShot {
         /// How long; capped.

@@ -46,7 +46,7 @@ impl Session {
         if self.closing {
             return Err(StartError::Closing);
         }
-        if !self.interactive && matches!(exec.mode, Mode::Interactive { .. }) {
+        if !self.interactive && !matches!(exec.mode, Mode::OneShot { .. }) {
             return Err(StartError::NotInteractive);
         }
         exec.command.check(&self.defaults)?;
@@ -99,6 +99,16 @@ impl Session {
         }
         self.effects.push_back(Effect::Spawn { process: id, attempt: AttemptNumber::FIRST, plan });
         self.begin_wait(now, call, Wait::new(exec.turn, id, AttemptNumber::FIRST, 0, kind, now));
+    }
+
+    fn start_wait(&self, mode: Mode) -> WaitKind {
+        match mode {
+            Mode::Interactive { yield_time } => {
+                WaitKind::Start { yield_time: Some(self.limits.exec_yield(yield_time)) }
+            }
+            Mode::Follow => WaitKind::Start { yield_time: None },
+            Mode::OneShot { .. } => WaitKind::OneShot,
+        }
     }
 
     pub(super) fn on_spawned(

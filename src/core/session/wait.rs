@@ -41,8 +41,8 @@ pub(super) struct Wait {
 pub(super) enum WaitKind {
     /// The end of a start's process, or the yield deadline.
     Start {
-        /// Its length.
-        yield_time: Duration,
+        /// Its length; `None` waits for the end.
+        yield_time: Option<Duration>,
     },
     /// The end of a one-shot.
     OneShot,
@@ -206,10 +206,13 @@ impl Session {
     /// Sets the yield deadlines of the starts that wait on a process which has just begun to run.
     pub(super) fn start_yields(&mut self, now: Instant, process: ProcessId) {
         for call in self.waits_on(process) {
-            if let Some(Wait { kind: WaitKind::Start { yield_time }, yields: Yield::Unset, .. }) =
-                self.waits.get(&call)
+            if let Some(Wait {
+                kind: WaitKind::Start { yield_time: Some(length) },
+                yields: Yield::Unset,
+                ..
+            }) = self.waits.get(&call)
             {
-                let length = *yield_time;
+                let length = *length;
                 self.set_yield(now, call, length);
             }
         }
