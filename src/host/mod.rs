@@ -1,4 +1,5 @@
 //! The part that performs: one driver task per session feeds the pure core and carries out its effects.
 
 pub mod clock;
+pub mod log;
 pub mod ports;

@@ -1,5 +1,10 @@
 //! Output of an attempt, by absolute offset: the head and tail that memory keeps, and text for models.
 
+mod retained;
+mod span;
+
+pub use retained::{Gap, Piece, Retained, Segment, Slice};
+
 /// Where a byte of output came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
@@ -9,4 +14,14 @@ pub enum Stream {
     Stderr,
     /// A terminal, which has one stream.
     Terminal,
+}
+
+/// What happens when a reader is slower than the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Flow {
+    /// The child runs on; the reader is told exactly what it missed.
+    #[default]
+    DropWithGap,
+    /// The child waits; the reader misses nothing.
+    Block,
 }
