@@ -59,12 +59,7 @@ impl Session {
 
     fn launch(&mut self, now: Instant, call: CallId, id: ProcessId, exec: Exec) {
         let plan = exec.command.plan(&self.defaults, &self.id, id);
-        let kind = match exec.mode {
-            Mode::Interactive { yield_time } => {
-                WaitKind::Start { yield_time: self.limits.exec_yield(yield_time) }
-            }
-            Mode::OneShot { .. } => WaitKind::OneShot,
-        };
+        let kind = self.start_wait(exec.mode);
         let request = exec.request.as_ref().map(|(request, _)| request.clone());
         self.processes.insert(
             id,
@@ -256,12 +251,7 @@ impl Session {
 
     /// The start happened, its client went away, and now asks again: it waits for the same process from its start.
     fn wait_again(&mut self, now: Instant, call: CallId, id: ProcessId, exec: &Exec) {
-        let kind = match exec.mode {
-            Mode::Interactive { yield_time } => {
-                WaitKind::Start { yield_time: self.limits.exec_yield(yield_time) }
-            }
-            Mode::OneShot { .. } => WaitKind::OneShot,
-        };
+        let kind = self.start_wait(exec.mode);
         let Some(process) = self.processes.get(&id) else { return };
         let attempt = process.attempt_number();
         let running = process.attempt().is_some();
