@@ -45,10 +45,11 @@ impl Session {
         at: Instant,
     ) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        if process.attempt_number() != number || process.exit().is_some() {
+        let Some(attempt) = process.attempt().filter(|attempt| attempt.number == number) else { return };
+        if process.exit().is_some() {
             return;
         }
-        let started_at = process.attempt().map_or(process.created_at, |attempt| attempt.started_at);
+        let started_at = attempt.started_at;
         let reason = match (&process.kill, status) {
             (Some(kill), _) if kill.step != KillStep::Pending => kill.reason,
             (_, ExitStatus::Code(_)) => EndReason::Exited,

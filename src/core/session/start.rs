@@ -116,7 +116,9 @@ impl Session {
     ) {
         let early_window = self.limits.early_window;
         let one_shot_timeout = |asked| self.limits.one_shot_timeout(asked);
-        let Some(process) = self.processes.get_mut(&id) else { return };
+        let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Starting) else {
+            return;
+        };
         let attempt =
             AttemptView { number, pid, enforced, started_at: now, output_end: 0, outputs_closed: false };
         process.attempts.push(attempt.clone());
@@ -159,7 +161,7 @@ impl Session {
         attempt: AttemptNumber,
         error: SpawnError,
     ) {
-        if !self.processes.contains_key(&id) {
+        if self.processes.get(&id).is_none_or(|process| process.phase != Phase::Starting) {
             return;
         }
         self.publish(now, Some(id), FeedKind::SpawnFailed { process: id, attempt, error: error.clone() });
