@@ -56,6 +56,8 @@ pub(crate) struct Kill {
     pub(crate) reason: EndReason,
     /// How far.
     pub(crate) step: KillStep,
+    /// When TERM was sent: an exit before that was the process's own.
+    pub(crate) since: Option<Instant>,
     /// The calls that wait for it.
     pub(crate) callers: Vec<CallId>,
 }

@@ -51,7 +51,7 @@ impl Session {
         }
         let started_at = attempt.started_at;
         let reason = match (&process.kill, status) {
-            (Some(kill), _) if kill.step != KillStep::Pending => kill.reason,
+            (Some(kill), _) if kill.since.is_some_and(|since| since <= at) => kill.reason,
             (_, ExitStatus::Code(_)) => EndReason::Exited,
             (_, ExitStatus::Signal { .. }) => EndReason::Signalled,
         };
@@ -241,8 +241,12 @@ impl Session {
         if process.is_gone() {
             return;
         }
-        let kill =
-            process.kill.get_or_insert_with(|| Kill { reason, step: KillStep::Pending, callers: Vec::new() });
+        let kill = process.kill.get_or_insert_with(|| Kill {
+            reason,
+            step: KillStep::Pending,
+            since: None,
+            callers: Vec::new(),
+        });
         kill.callers.extend(caller);
         self.advance_kill(now, id);
     }
@@ -256,6 +260,7 @@ impl Session {
             return;
         };
         kill.step = KillStep::Term;
+        kill.since = Some(now);
         let (signal, scope) = (Signal::TERM, Scope::Tree);
         self.effects.push_back(Effect::Signal { process: id, signal, scope, call: None });
         self.timers.set(Timer::KillGrace(id), now + KILL_GRACE);
