@@ -98,6 +98,8 @@ pub(crate) struct Process {
     pub(crate) created_at: Instant,
     pub(crate) used_at: Instant,
     pub(crate) kill: Option<Kill>,
+    /// Whether its slot of the table went to another process.
+    pub(crate) gave_room: bool,
     /// Whether it and all its descendants are known to be gone.
     pub(crate) tree_gone: bool,
     /// Whether an answer has told a caller of its end.
@@ -150,8 +152,7 @@ impl Process {
 
     /// Whether it takes a slot of the table: one that makes room for another does not.
     pub(crate) fn occupies_slot(&self) -> bool {
-        !matches!(self.phase, Phase::Ended { .. })
-            && self.kill.as_ref().is_none_or(|kill| kill.reason != EndReason::Pruned)
+        !matches!(self.phase, Phase::Ended { .. }) && !self.gave_room
     }
 
     /// Whether nothing of it is left that could be signalled.

@@ -81,6 +81,7 @@ impl Session {
                 created_at: now,
                 used_at: now,
                 kill: None,
+                gave_room: false,
                 tree_gone: false,
                 told: false,
                 followers: Vec::new(),
