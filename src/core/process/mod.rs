@@ -160,6 +160,11 @@ impl Process {
         self.tree_gone && self.exit().is_some()
     }
 
+    /// Whether it is gone and the feed has said so: nothing more will come of it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_gone() && matches!(self.phase, Phase::Ended { .. })
+    }
+
     /// Whether its call's wait is its life.
     pub(crate) fn is_one_shot(&self) -> bool {
         matches!(self.mode, Mode::OneShot { .. })

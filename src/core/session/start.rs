@@ -180,8 +180,11 @@ impl Session {
                 self.reply(caller, failed.clone());
             }
         }
-        self.resolve_kill(now, id, Vec::new());
+        let kill = self.processes.get_mut(&id).and_then(|process| process.kill.take());
         self.remove(id);
+        if let Some(kill) = kill {
+            self.tell_killers(now, id, kill, None, &[]);
+        }
     }
 
     pub(super) fn on_window_passed(&mut self, id: ProcessId) {
