@@ -52,6 +52,8 @@ pub(super) enum WaitKind {
     Poll {
         /// Input that the call brought and that was not delivered, as an empty range.
         stdin: Option<(u64, u64)>,
+        /// Whether its answer carries output.
+        collects: bool,
     },
     /// A condition.
     Condition {
@@ -127,6 +129,18 @@ impl Wait {
     }
 }
 
+impl Wait {
+    /// Whether its answer is one that a model reads: a stream's acknowledgement leaves output and end to the next one.
+    const fn carries_output(&self) -> bool {
+        match &self.kind {
+            WaitKind::Start { .. } | WaitKind::OneShot => true,
+            WaitKind::Write(write) => write.collect.is_some(),
+            WaitKind::Poll { collects, .. } => *collects,
+            WaitKind::Condition { .. } => false,
+        }
+    }
+}
+
 impl Session {
     /// Registers a call that waits, and tells it which output is its own.
     pub(super) fn begin_wait(&mut self, now: Instant, call: CallId, mut wait: Wait) {
@@ -194,6 +208,7 @@ impl Session {
     pub(super) fn set_yield(&mut self, now: Instant, call: CallId, length: Duration) {
         let held = !self.holds.is_empty();
         let Some(wait) = self.waits.get_mut(&call) else { return };
+        wait.paused += still_held(wait.yields, now);
         if held {
             self.timers.stop(&Timer::Wait(call));
             wait.yields = Yield::Held { left: length, since: now };
@@ -281,10 +296,12 @@ impl Session {
         let process = self.processes.get_mut(&wait.process)?;
         let attempt = process.attempt_number();
         let from = if wait.attempt == attempt { wait.from } else { 0 };
-        let next = process.output_end().max(from);
-        process.cursor = process.cursor.max(next);
         let exit = process.exit().copied();
-        process.told |= exit.is_some();
+        let next = if wait.carries_output() { process.output_end().max(from) } else { from };
+        if wait.carries_output() {
+            process.cursor = process.cursor.max(next);
+            process.told |= exit.is_some();
+        }
         let end = if exit.is_some() { WaitEnd::Exited } else { end };
         Some(CallResult {
             process: wait.process,
@@ -299,8 +316,12 @@ impl Session {
             next,
             outputs_closed: process.outputs_closed(),
             stdin: match &wait.kind {
+                // What was never begun would start where the input is now, not where it was when the call came.
+                WaitKind::Write(WriteWait { stage: Stage::Queued, .. }) => {
+                    Some((process.input.committed, process.input.committed))
+                }
                 WaitKind::Write(write) => Some(write.stdin),
-                WaitKind::Poll { stdin } => *stdin,
+                WaitKind::Poll { stdin, .. } => *stdin,
                 WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Condition { .. } => None,
             },
             chunk_id,
