@@ -14,7 +14,9 @@ use crate::core::ids::{AttemptNumber, CallId, ProcessId};
 use crate::core::limits::{
     EXIT_COLLECT, EXIT_FEED, KILL_GRACE, REAP_MAX, RETENTION_DEFAULT, TOMBSTONE_AGE, TOMBSTONES_MAX,
 };
-use crate::core::process::{EndReason, Exit, ExitStatus, InputEnd, Kill, KillStep, Phase, Process, TimeoutKind};
+use crate::core::process::{
+    EndReason, Exit, ExitStatus, InputEnd, Kill, KillStep, Phase, Process, TimeoutKind,
+};
 use crate::core::signal::{Scope, Signal};
 use crate::core::spawn::{Descendant, ResourceUsage};
 use crate::core::time::Instant;
@@ -77,7 +79,7 @@ impl Session {
         } else {
             self.timers.set(Timer::ExitCollect(id), at + EXIT_COLLECT);
             self.timers.set(Timer::ExitFeed(id), at + EXIT_FEED);
-            self.check_conditions(id);
+            self.check_conditions(now, id);
         }
         self.settle_end(now, id);
     }
@@ -95,7 +97,7 @@ impl Session {
             self.enter_ended(now, id);
         }
         self.publish(now, Some(id), FeedKind::OutputsClosed { process: id, attempt: number, end });
-        self.check_conditions(id);
+        self.check_conditions(now, id);
         self.settle_end(now, id);
     }
 
@@ -132,7 +134,7 @@ impl Session {
         self.timers.set(Timer::Retention(id), now + retention);
         self.timers.set(Timer::Tombstone(id), now + TOMBSTONE_AGE);
         self.publish(now, Some(id), FeedKind::ProcessExited { process: id, exit });
-        self.check_conditions(id);
+        self.check_conditions(now, id);
         self.ended.push_back(id);
     }
 
@@ -177,7 +179,9 @@ impl Session {
     fn forget(&mut self, now: Instant, id: ProcessId) {
         for call in self.waits_on(id) {
             match self.waits.get(&call).map(|wait| &wait.kind) {
-                Some(WaitKind::Condition { .. }) => self.answer_condition(call, super::ConditionEnd::Ended),
+                Some(WaitKind::Condition { .. }) => {
+                    self.answer_condition(now, call, super::ConditionEnd::Ended)
+                }
                 // Only at the end of a session, and only on a process that could not be killed.
                 Some(_) => self.answer(now, call, WaitEnd::Interrupted),
                 None => {}
@@ -278,8 +282,7 @@ impl Session {
     pub(super) fn advance_kill(&mut self, now: Instant, id: ProcessId) {
         let Some(process) = self.processes.get_mut(&id) else { return };
         let alive = process.attempt().is_some() && !process.is_gone();
-        let Some(kill) = process.kill.as_mut().filter(|kill| alive && kill.step == KillStep::Pending)
-        else {
+        let Some(kill) = process.kill.as_mut().filter(|kill| alive && kill.step == KillStep::Pending) else {
             return;
         };
         kill.step = KillStep::Term;
@@ -308,7 +311,20 @@ impl Session {
         let surveyed = |kill: &Kill| kill.step == KillStep::Survey;
         if self.processes.get(&id).and_then(|process| process.kill.as_ref()).is_some_and(surveyed) {
             self.resolve_kill(now, id, alive);
+            self.let_go(now, id);
             self.bury(now);
+        }
+    }
+
+    /// A process that would not die: a one-shot's call, which only its end would answer, is told that it lives.
+    fn let_go(&mut self, now: Instant, id: ProcessId) {
+        if self.processes.get(&id).is_none_or(|process| process.exit().is_some()) {
+            return;
+        }
+        for call in self.waits_on(id) {
+            if self.waits.get(&call).is_some_and(|wait| matches!(wait.kind, WaitKind::OneShot)) {
+                self.answer(now, call, WaitEnd::Yielded);
+            }
         }
     }
 

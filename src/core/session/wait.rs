@@ -10,6 +10,7 @@ use super::{
     Session, TargetError, WaitEnd, WaitFor, WaitResult, WatchOutcome, WriteError,
 };
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, TurnId};
+use crate::core::limits::YIELD_MAX;
 use crate::core::process::{EndReason, Phase, Process};
 use crate::core::time::Instant;
 
@@ -174,9 +175,12 @@ impl Session {
         let Some(wait) = self.waits.get_mut(&first) else { return };
         wait.callers.push(call);
         let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
+        let starts = matches!(wait.kind, WaitKind::Start { .. } | WaitKind::OneShot);
         self.effects
             .push_back(Effect::Progress { call, progress: Progress::Collecting { process, attempt, from } });
-        self.tell_progress_so_far(call, process);
+        if starts {
+            self.tell_progress_so_far(call, process);
+        }
     }
 
     pub(super) fn tell_progress_so_far(&mut self, call: CallId, process: ProcessId) {
@@ -259,7 +263,7 @@ impl Session {
         wait.yields = Yield::Unset;
         match &mut wait.kind {
             WaitKind::Write(_) => self.stop_or_answer_write(now, call, WaitEnd::Yielded),
-            WaitKind::Condition { .. } => self.answer_condition(call, ConditionEnd::TimedOut),
+            WaitKind::Condition { .. } => self.answer_condition(now, call, ConditionEnd::TimedOut),
             WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Poll { .. } => {
                 self.answer(now, call, WaitEnd::Yielded);
             }
@@ -363,11 +367,11 @@ impl Session {
             let (process, condition) = (wait.process, wait.condition);
             self.effects.push_back(Effect::Watch { wait: call, process, attempt, from, condition });
         }
-        self.check_condition(call);
+        self.check_condition(now, call);
     }
 
     /// Answers a wait whose condition is met already, or cannot be met any more.
-    pub(super) fn check_condition(&mut self, call: CallId) {
+    pub(super) fn check_condition(&mut self, now: Instant, call: CallId) {
         let Some(wait) = self.waits.get(&call) else { return };
         let WaitKind::Condition { condition, watched } = &wait.kind else { return };
         let Some(process) = self.processes.get(&wait.process) else { return };
@@ -389,21 +393,21 @@ impl Session {
             Condition::Literal(_) | Condition::Regex(_) | Condition::Quiet(_) => None,
         };
         if let Some(outcome) = outcome {
-            self.answer_condition(call, outcome);
+            self.answer_condition(now, call, outcome);
         }
     }
 
     /// Checks every condition about a process.
-    pub(super) fn check_conditions(&mut self, process: ProcessId) {
+    pub(super) fn check_conditions(&mut self, now: Instant, process: ProcessId) {
         for call in self.waits_on(process) {
-            self.check_condition(call);
+            self.check_condition(now, call);
         }
     }
 
     /// There is output: waits for any of it are over.
     pub(super) fn meet_output_waits(
         &mut self,
-        _now: Instant,
+        now: Instant,
         process: ProcessId,
         number: AttemptNumber,
         end: u64,
@@ -416,22 +420,22 @@ impl Session {
             .map(|(call, wait)| (*call, wait.from))
             .collect();
         for (call, from) in met {
-            self.answer_condition(call, ConditionEnd::Met(Some((from, end))));
+            self.answer_condition(now, call, ConditionEnd::Met(Some((from, end))));
         }
     }
 
-    pub(super) fn on_watched(&mut self, _now: Instant, call: CallId, outcome: WatchOutcome) {
+    pub(super) fn on_watched(&mut self, now: Instant, call: CallId, outcome: WatchOutcome) {
         let end = match outcome {
             WatchOutcome::Found { from, to } => ConditionEnd::Met(Some((from, to))),
             WatchOutcome::Ended { .. } => ConditionEnd::Ended,
         };
         if let Some(Wait { kind: WaitKind::Condition { watched, .. }, .. }) = self.waits.get_mut(&call) {
             *watched = false;
-            self.answer_condition(call, end);
+            self.answer_condition(now, call, end);
         }
     }
 
-    pub(super) fn answer_condition(&mut self, call: CallId, end: ConditionEnd) {
+    pub(super) fn answer_condition(&mut self, now: Instant, call: CallId, end: ConditionEnd) {
         let Some(wait) = self.end_wait(call) else { return };
         let Some(process) = self.processes.get(&wait.process) else { return };
         let output_end = process
@@ -443,6 +447,7 @@ impl Session {
         for caller in wait.callers {
             self.reply(caller, Answer::Wait(Ok(result.clone())));
         }
+        self.client_changed(now, wait.process);
     }
 
     /// Ends every wait of a turn. No process ends, except one-shots, whose wait is their life.
@@ -461,7 +466,7 @@ impl Session {
                     self.answer(now, waiting, WaitEnd::OneShotInterrupted);
                 }
                 WaitKind::Write(_) => self.stop_or_answer_write(now, waiting, WaitEnd::Interrupted),
-                WaitKind::Condition { .. } => self.answer_condition(waiting, ConditionEnd::Interrupted),
+                WaitKind::Condition { .. } => self.answer_condition(now, waiting, ConditionEnd::Interrupted),
                 WaitKind::Start { .. } | WaitKind::Poll { .. } => {
                     self.answer(now, waiting, WaitEnd::Interrupted)
                 }
@@ -488,9 +493,16 @@ impl Session {
             && let Some(wait) = self.waits.get_mut(&first)
         {
             wait.callers.retain(|caller| *caller != call);
-            // A delivery goes on to its own deadline, so that its outcome is known to a repeat.
-            if wait.callers.is_empty() && !matches!(wait.kind, WaitKind::Write(_)) {
-                self.abandon(now, first);
+            if wait.callers.is_empty() {
+                match wait.kind {
+                    // A delivery goes on to its own deadline, so that its outcome is known to a repeat. One without a
+                    // deadline gets one: a child that does not read must not keep the lane for somebody who is gone.
+                    WaitKind::Write(WriteWait { collect: None, stopping: None, .. }) => {
+                        self.set_yield(now, first, YIELD_MAX);
+                    }
+                    WaitKind::Write(_) => {}
+                    _ => self.abandon(now, first),
+                }
             }
         }
         let followed: Vec<ProcessId> = self.processes.keys().copied().collect();
