@@ -270,6 +270,11 @@ impl Session {
         }
     }
 
+    /// A process as it is at this moment; `None` if it never existed or is forgotten.
+    pub fn process(&self, process: ProcessId) -> Option<ProcessView> {
+        self.processes.get(&process).map(Process::view)
+    }
+
     fn known(&self, process: ProcessId) -> Result<&Process, TargetError> {
         self.processes.get(&process).ok_or(TargetError::Unknown { process })
     }
