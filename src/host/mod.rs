@@ -2,4 +2,5 @@
 
 pub mod clock;
 pub mod log;
+pub mod pattern;
 pub mod ports;
