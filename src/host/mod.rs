@@ -18,6 +18,7 @@ mod driver;
 pub mod feed;
 pub mod handle;
 pub mod log;
+pub mod pattern;
 pub mod ports;
 mod pump;
 mod registry;

@@ -161,7 +161,7 @@ async fn pump(log: Arc<OutputLog>, frames: u64, frame: usize) {
         let from = log.end();
         let data: Vec<u8> = (from..from + frame as u64).map(|at| (at % 251) as u8).collect();
         log.append(Stream::Terminal, data.into());
-        if from % 7 == 0 {
+        if from.is_multiple_of(7) {
             tokio::task::yield_now().await;
         }
     }
