@@ -15,6 +15,7 @@ use super::clock::Clock;
 use super::feed::Feed;
 use super::handle::Opened;
 use super::log::OutputLog;
+use super::pattern::look_for;
 use super::ports::{self, Control, Spawned, Spawner};
 use super::pump::{Order, PUMP_ORDERS_BOUND, Pump};
 use super::stream::Update;
@@ -22,7 +23,7 @@ use crate::core::ids::{AttemptNumber, CallId, ProcessId};
 use crate::core::limits::TOMBSTONE_BYTES;
 use crate::core::output::Flow;
 use crate::core::session::{
-    Answer, Call, ControlFailure, Effect, Event, Progress, Session, WatchOutcome, WriteOutcome,
+    Answer, Call, Condition, ControlFailure, Effect, Event, Progress, Session, WatchOutcome, WriteOutcome,
 };
 use crate::core::spawn::{SpawnError, SpawnPlan};
 
@@ -308,7 +309,8 @@ impl Driver {
             Effect::Spawn { process, attempt, plan } => self.spawn(process, attempt, plan),
             Effect::Write { process, write, data, eof } => {
                 let order = Order::Write { write, data, eof };
-                let sent = self.running(process).is_some_and(|running| running.orders.try_send(order).is_ok());
+                let sent =
+                    self.running(process).is_some_and(|running| running.orders.try_send(order).is_ok());
                 let outcome = WriteOutcome::Broken;
                 return (!sent).then_some(Event::Wrote { process, write, taken: 0, outcome });
             }
@@ -319,10 +321,11 @@ impl Driver {
                 }
             }
             Effect::Signal { process, signal, scope, call } => {
-                let result = self.running(process).map_or(Err(ports::ControlError::Gone), |running| {
-                    running.control.signal(signal, scope)
-                });
-                return call.map(|call| Event::Controlled { call, result: result.map_err(ControlFailure::from) });
+                let result = self
+                    .running(process)
+                    .map_or(Err(ports::ControlError::Gone), |running| running.control.signal(signal, scope));
+                return call
+                    .map(|call| Event::Controlled { call, result: result.map_err(ControlFailure::from) });
             }
             Effect::Resize { process, size, call } => {
                 let result = self
@@ -393,14 +396,14 @@ impl Driver {
         process: ProcessId,
         attempt: AttemptNumber,
         from: u64,
-        condition: crate::core::session::Condition,
+        condition: Condition,
     ) -> Option<Event> {
         let Some(held) = self.held(process, attempt) else {
             return Some(Event::Watched { wait, outcome: WatchOutcome::Ended { at: from } });
         };
         let (log, events) = (Arc::clone(&held.log), self.events.clone());
         let search = tokio::spawn(async move {
-            let outcome = super::pattern::look_for(&log, from, condition).await;
+            let outcome = look_for(&log, from, condition).await;
             events.send(Event::Watched { wait, outcome }.into()).await.ok();
         });
         self.watches.insert(wait, search.abort_handle());
@@ -413,7 +416,7 @@ impl Driver {
             Progress::Collecting { process, attempt, from } => {
                 let Some(held) = self.held(process, attempt) else { return };
                 let reader = held.log.reader(from, caller.flow);
-                Update::Collecting { process, attempt, log: Arc::clone(&held.log), reader }
+                Update::Collecting { process, attempt, reader }
             }
             Progress::AttemptStarted { process, attempt } => Update::AttemptStarted { process, attempt },
             Progress::Started { process } => Update::Started { process },

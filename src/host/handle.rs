@@ -16,8 +16,8 @@ use crate::core::ids::{AttemptNumber, CallId, ProcessId, SessionId, TurnId};
 use crate::core::output::Flow;
 use crate::core::process::EndReason;
 use crate::core::session::{
-    Answer, Call, ControlError, EndReport, Exec, Hold, InterruptReport, ProcessView, SessionView, TargetError,
-    Update as Change, UpdateError, WaitFor, WaitResult, Write,
+    Answer, Call, ControlError, EndReport, Exec, Hold, InterruptReport, ProcessView, SessionView,
+    TargetError, Update as Change, UpdateError, WaitFor, WaitResult, Write,
 };
 use crate::core::signal::{Scope, Signal};
 use crate::core::time::Instant;
@@ -126,7 +126,11 @@ impl SessionHandle {
     }
 
     /// Changes the size of a terminal.
-    pub async fn resize(&self, process: ProcessId, size: TerminalSize) -> Result<(), CallError<ControlError>> {
+    pub async fn resize(
+        &self,
+        process: ProcessId,
+        size: TerminalSize,
+    ) -> Result<(), CallError<ControlError>> {
         self.control(Call::Resize { process, size }).await
     }
 

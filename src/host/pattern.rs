@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::log::{Extent, Next, OutputLog};
 use crate::core::output::{Flow, Piece, Stream};
+use crate::core::session::{Condition, WatchOutcome};
 
 /// How far back a search for a regular expression looks: each new piece costs a search of as much again.
 pub const REGEX_REACH: usize = 16 * 1024;
@@ -144,6 +145,27 @@ pub async fn find(log: &Arc<OutputLog>, from: u64, pattern: &Pattern, stream: Op
             }
             Next::Closed(end) => return Search { found: Found::Ended(end), missed },
         }
+    }
+}
+
+/// Waits for what a session wants to know of an attempt's output. Conditions that are not about its bytes, and
+/// expressions that the edge should have refused, end at once.
+pub(super) async fn look_for(log: &Arc<OutputLog>, from: u64, condition: Condition) -> WatchOutcome {
+    let pattern = match condition {
+        Condition::Quiet(lasting) => {
+            let end = quiet(log, lasting).await.end;
+            return WatchOutcome::Found { from: end, to: end };
+        }
+        Condition::Literal(bytes) => Pattern::literal(&bytes),
+        Condition::Regex(text) => Pattern::regex(&text),
+        Condition::Exit | Condition::Closed | Condition::Output => return WatchOutcome::Ended { at: from },
+    };
+    match pattern {
+        Ok(pattern) => match find(log, from, &pattern, None).await.found {
+            Found::At { from, to } => WatchOutcome::Found { from, to },
+            Found::Ended(at) => WatchOutcome::Ended { at },
+        },
+        Err(_) => WatchOutcome::Ended { at: from },
     }
 }
 

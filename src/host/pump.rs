@@ -97,7 +97,8 @@ impl Pump {
                     let full = buffer.len() == buffer.capacity();
                     self.log.append(stream, buffer.split().freeze());
                     // Larger reads while the child floods, a small buffer while it is idle.
-                    size = if full { (size * 2).min(FRAME_BYTES_MAX) } else { (size / 2).max(READ_BYTES_MIN) };
+                    size =
+                        if full { (size * 2).min(FRAME_BYTES_MAX) } else { (size / 2).max(READ_BYTES_MIN) };
                     if buffer.capacity() > size {
                         buffer = BytesMut::new();
                     }

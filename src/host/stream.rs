@@ -9,7 +9,7 @@ use super::handle::{CallError, CallGuard};
 use super::log::{LogReader, Next, OutputLog};
 use crate::core::ids::{AttemptNumber, ProcessId};
 use crate::core::limits::FRAME_BYTES_MAX;
-use crate::core::output::{Flow, Gap, Header, ModelText, Piece, render};
+use crate::core::output::{Flow, Gap, Header, ModelText, Piece, ProcessState, render};
 use crate::core::session::{Answer, AttemptView, CallResult, StartError, WriteError};
 
 /// Updates of one call that may wait for its client: two attempts with their logs, the start and the answer, and
@@ -20,7 +20,7 @@ pub(super) const UPDATES_BOUND: usize = 16;
 #[derive(Debug)]
 pub(super) enum Update {
     /// Output of this attempt belongs to the call.
-    Collecting { process: ProcessId, attempt: AttemptNumber, log: Arc<OutputLog>, reader: LogReader },
+    Collecting { process: ProcessId, attempt: AttemptNumber, reader: LogReader },
     /// The attempt runs.
     AttemptStarted { process: ProcessId, attempt: AttemptView },
     /// The process exists.
@@ -117,7 +117,11 @@ pub struct CallStream {
 }
 
 impl CallStream {
-    pub(super) const fn new(updates: mpsc::Receiver<Update>, guard: CallGuard, options: StreamOptions) -> Self {
+    pub(super) const fn new(
+        updates: mpsc::Receiver<Update>,
+        guard: CallGuard,
+        options: StreamOptions,
+    ) -> Self {
         Self { updates, guard, options, reading: None, answered: None, over: false }
     }
 
@@ -159,12 +163,14 @@ impl CallStream {
     fn take(&mut self, update: Option<Update>) -> Result<Option<Item>, CallError<Refused>> {
         match update {
             None => Err(CallError::SessionGone),
-            Some(Update::Collecting { process, attempt, reader, .. }) => {
+            Some(Update::Collecting { process, attempt, reader }) => {
                 // Without streaming nobody reads, and a reader that blocks would stall the child for ever.
                 self.reading = self.options.output.then_some((process, attempt, reader));
                 Ok(None)
             }
-            Some(Update::AttemptStarted { process, attempt }) => Ok(Some(Item::AttemptStarted { process, attempt })),
+            Some(Update::AttemptStarted { process, attempt }) => {
+                Ok(Some(Item::AttemptStarted { process, attempt }))
+            }
             Some(Update::Started { process }) => Ok(Some(Item::Started { process })),
             Some(Update::Answer { answer, log }) => {
                 self.guard.answered();
@@ -228,10 +234,12 @@ impl CallStream {
         }
         let omitted_bytes = log.as_ref().map_or(0, |log| log.omitted(result.from, result.next));
         let header = Header {
-            chunk_id: result.chunk_id.clone(),
-            wall_time: result.wall_time,
-            exit_code: result.exit.map(|exit| exit.shell_code()),
-            process: result.live_process(),
+            chunk_id: Some(result.chunk_id.clone()),
+            wall_time: Some(result.wall_time),
+            state: match result.exit {
+                Some(exit) => Some(ProcessState::Exited(exit.shell_code())),
+                None => result.live_process().map(ProcessState::Running),
+            },
         };
         let segments = log.map_or_else(Vec::new, |log| log.snapshot(result.from, result.next));
         let text = render(&header, &segments, self.options.output_tokens);

@@ -174,8 +174,9 @@ pub(super) fn reap(pid: Pid) -> Result<Option<(ExitStatus, ResourceUsage)>, Errn
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: both pointers are to live objects of this frame, large enough for what the kernel writes.
-    let answer =
-        unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, libc::WNOHANG, usage.as_mut_ptr()) };
+    let answer = unsafe {
+        libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, libc::WNOHANG, usage.as_mut_ptr())
+    };
     if answer < 0 {
         let error = std::io::Error::last_os_error();
         return Err(Errno::from_io_error(&error).unwrap_or(Errno::CHILD));
