@@ -52,6 +52,7 @@ impl From<Event> for Happened {
 }
 
 /// What comes from handles.
+#[expect(clippy::large_enum_variant, reason = "moved once, from a channel to its handler")]
 #[derive(Debug)]
 pub(super) enum Asked {
     /// A call, and where its updates go.
@@ -126,6 +127,7 @@ pub(super) struct Driver {
     watches: BTreeMap<CallId, AbortHandle>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "moved once, from a channel to its handler")]
 enum Turn {
     Happened(Happened),
     Asked(Asked),

@@ -71,7 +71,8 @@ const STREAM: StreamOptions = StreamOptions::new(Flow::Block, 10_000);
 async fn a_short_command_returns_its_output_and_its_code() {
     let (host, session) = host();
     for terminal in [false, true] {
-        let (bytes, collected) = drain(session.exec(exec("echo hello; exit 3", terminal), STREAM).await).await;
+        let (bytes, collected) =
+            drain(session.exec(exec("echo hello; exit 3", terminal), STREAM).await).await;
         assert_eq!(bytes, if terminal { &b"hello\r\n"[..] } else { b"hello\n" });
         assert_eq!(collected.result.exit.unwrap().status, ExitStatus::Code(3));
         assert_eq!(collected.result.end, WaitEnd::Exited);
