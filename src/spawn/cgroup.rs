@@ -41,7 +41,11 @@ impl Home {
         let probe = home.create()?;
         let able = probe.path.join("cgroup.kill").exists();
         probe.remove()?;
-        if able { Ok(home) } else { Err(io::Error::other("the kernel has no cgroup.kill (it came with 5.14)")) }
+        if able {
+            Ok(home)
+        } else {
+            Err(io::Error::other("the kernel has no cgroup.kill (it came with 5.14)"))
+        }
     }
 
     /// Makes the cgroup of one more child.
@@ -63,7 +67,9 @@ impl Home {
 
     /// Kills what servers that no longer live have left, and answers what is to be removed once it is empty.
     pub(super) fn kill_leftovers(&self) -> Vec<Cgroup> {
-        let Some(entries) = self.path.parent().and_then(|own| fs::read_dir(own).ok()) else { return Vec::new() };
+        let Some(entries) = self.path.parent().and_then(|own| fs::read_dir(own).ok()) else {
+            return Vec::new();
+        };
         let mut leftovers = Vec::new();
         for entry in entries.flatten() {
             let path = entry.path();
@@ -209,7 +215,10 @@ mod tests {
     fn a_mount_of_version_2_is_found_with_its_root() {
         let line = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:3 - cgroup2 cgroup2 rw";
         assert_eq!(cgroup2_mount(line), Some(("/", "/sys/fs/cgroup/unified")));
-        assert_eq!(cgroup2_mount("40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd"), None);
+        assert_eq!(
+            cgroup2_mount("40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd"),
+            None
+        );
     }
 
     #[test]

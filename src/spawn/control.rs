@@ -38,8 +38,9 @@ impl LocalControl {
         match self.terminal.as_ref().and_then(Terminal::foreground) {
             None => self.signal_group(signal),
             Some(group) if group == leader => self.signal_group(signal),
-            Some(foreground) => self
-                .signal_each(signal, move |group, session| group == foreground && session == leader),
+            Some(foreground) => {
+                self.signal_each(signal, move |group, session| group == foreground && session == leader)
+            }
         }
     }
 
@@ -51,7 +52,8 @@ impl LocalControl {
         wanted: impl Fn(u32, u32) -> bool + Send + 'static,
     ) -> Result<(), ControlError> {
         let tree = Arc::clone(&self.tree);
-        let send = move || tree.signal_each(signal, |entry| entry.alive && wanted(entry.group, entry.session));
+        let send =
+            move || tree.signal_each(signal, |entry| entry.alive && wanted(entry.group, entry.session));
         if self.tree.cgroup.is_some() {
             return if send() { Ok(()) } else { Err(ControlError::Gone) };
         }

@@ -83,7 +83,9 @@ impl LocalSpawner {
         let home = match options.trees {
             Trees::ProcessTable => None,
             Trees::Cgroups => Home::open()
-                .inspect_err(|error| tracing::info!(%error, "no cgroups; descendants are told by the process table"))
+                .inspect_err(
+                    |error| tracing::info!(%error, "no cgroups; descendants are told by the process table"),
+                )
                 .ok(),
         };
         for leftover in home.iter().flat_map(Home::kill_leftovers) {

@@ -215,7 +215,11 @@ mod tests {
     #[test]
     fn the_interpreter_is_what_the_first_line_names() {
         assert_eq!(interpreter(b"#!/no/such -x\nrest").as_deref(), Some("/no/such"));
-        assert_eq!(interpreter(b"#! \t/no/such\r\n").as_deref(), Some("/no/such\r"), "a DOS line end is part of it");
+        assert_eq!(
+            interpreter(b"#! \t/no/such\r\n").as_deref(),
+            Some("/no/such\r"),
+            "a DOS line end is part of it"
+        );
         assert_eq!(interpreter(b"echo hi"), None);
     }
 
@@ -231,7 +235,10 @@ mod tests {
     fn a_missing_directory_and_a_file_in_its_place_are_told_apart() {
         assert_eq!(enter("/no/such").unwrap_err(), SpawnError::CwdMissing { path: "/no/such".into() });
         let denied = enter("/etc/passwd").unwrap_err();
-        assert_eq!(denied, SpawnError::CwdDenied { path: "/etc/passwd".into(), reason: "Not a directory".into() });
+        assert_eq!(
+            denied,
+            SpawnError::CwdDenied { path: "/etc/passwd".into(), reason: "Not a directory".into() }
+        );
     }
 
     #[test]
@@ -242,7 +249,11 @@ mod tests {
         std::fs::create_dir(home.path().join("b")).unwrap();
         let with = |path: &str| vec![EnvVar::new("PATH", path)];
         let found = |path: &str| find("tool", &with(path), cwd.as_fd());
-        assert_eq!(found("a:b:/none"), Err(SpawnError::ProgramDenied { program: "tool".into() }), "a directory");
+        assert_eq!(
+            found("a:b:/none"),
+            Err(SpawnError::ProgramDenied { program: "tool".into() }),
+            "a directory"
+        );
         assert_eq!(found("b"), Err(SpawnError::ProgramMissing { program: "tool".into() }));
         std::fs::copy("/bin/true", home.path().join("b/tool")).unwrap();
         assert_eq!(found("a:b").unwrap().as_bytes(), b"b/tool");

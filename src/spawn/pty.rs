@@ -129,7 +129,10 @@ pub(super) struct TerminalOutput {
 
 impl fmt::Debug for TerminalOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TerminalOutput").field("held", &self.slave.is_some()).field("ended", &self.ended).finish()
+        f.debug_struct("TerminalOutput")
+            .field("held", &self.slave.is_some())
+            .field("ended", &self.ended)
+            .finish()
     }
 }
 

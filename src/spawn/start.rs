@@ -120,7 +120,8 @@ fn enforce(plan: &SpawnPlan) -> Result<Enforced, SpawnError> {
         None => Ok(Enforced::Nothing),
         Some(profile) if profile.restricts_nothing() => Ok(Enforced::Profile),
         Some(_) => Err(SpawnError::SandboxUnavailable {
-            reason: "this release has no sandbox; ask for the profile `full_access` with network `on`".to_owned(),
+            reason: "this release has no sandbox; ask for the profile `full_access` with network `on`"
+                .to_owned(),
         }),
     }
 }
@@ -141,7 +142,9 @@ fn launch(
     let spawn = |program: &CString, argv: &[CString]| {
         let connect = match child {
             ChildSide::Terminal(name) => Connect::Terminal(name),
-            ChildSide::Pipes(ends) => Connect::Descriptors([ends[0].as_fd(), ends[1].as_fd(), ends[2].as_fd()]),
+            ChildSide::Pipes(ends) => {
+                Connect::Descriptors([ends[0].as_fd(), ends[1].as_fd(), ends[2].as_fd()])
+            }
         };
         let start = Start::begin();
         let pid = unix::spawn(&Launch { program, argv, env, cwd: cwd.as_fd(), connect })?;

@@ -95,7 +95,10 @@ impl Table {
 }
 
 fn numbered_entries(directory: &str) -> io::Result<Vec<u32>> {
-    Ok(fs::read_dir(directory)?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    Ok(fs::read_dir(directory)?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect())
 }
 
 /// The children of `pid`, of all its threads, zombies included.

@@ -173,7 +173,8 @@ impl Tree {
                 Err(_) => Vec::new(),
             },
         };
-        let listed = entries.into_iter().filter(|entry| entry.alive && !(leader_lives && entry.pid == leader));
+        let listed =
+            entries.into_iter().filter(|entry| entry.alive && !(leader_lives && entry.pid == leader));
         listed.take(LISTED_MAX).map(|entry| Descendant { pid: entry.pid, name: entry.name }).collect()
     }
 }
