@@ -18,6 +18,8 @@
 
 mod cgroup;
 mod control;
+#[cfg(feature = "test-util")]
+pub mod fake;
 mod pipe;
 mod program;
 mod pty;
@@ -136,8 +138,8 @@ fn raise_open_files() -> Option<Rlimit> {
     if *original == raised {
         return None;
     }
-    match setrlimit(Resource::Nofile, raised.clone()) {
-        Ok(()) => Some(original.clone()),
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => Some(*original),
         Err(errno) => {
             tracing::warn!(%errno, "the limit of open files cannot be raised");
             None

@@ -194,9 +194,24 @@ pub(super) fn reap(pid: Pid) -> Result<Option<(ExitStatus, ResourceUsage)>, Errn
     let used = ResourceUsage {
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
-        rss_max_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
+        rss_max_bytes: resident_bytes_max(&usage),
     };
     Ok(Some((exit, used)))
+}
+
+/// A child of `posix_spawn` shares the server's memory until it runs its program, and the kernel counts that as its
+/// own. So what is not above the server's peak says nothing of the child, and is reported as 0, unknown.
+fn resident_bytes_max(usage: &libc::rusage) -> u64 {
+    let mut own = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a live object, large enough for what the kernel writes; all zeroes is a valid one.
+    let own = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, own.as_mut_ptr());
+        own.assume_init()
+    };
+    if usage.ru_maxrss <= own.ru_maxrss {
+        return 0;
+    }
+    u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024)
 }
 
 fn duration(time: libc::timeval) -> Duration {
