@@ -59,25 +59,32 @@ pub(super) enum Asked {
     Call { id: CallId, call: Call, flow: Flow, updates: mpsc::Sender<Update> },
     /// The log and description of a process.
     Open { process: ProcessId, attempt: Option<AttemptNumber>, reply: oneshot::Sender<Option<Opened>> },
-    /// Output was read beyond what the core knew.
+}
+
+/// What the end of a call tells, from where nothing can wait: at most one of them for each call.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// Its client went away before the answer.
+    Dropped(CallId),
+    /// Its stream carried output beyond what the core knew when it answered.
     Read { process: ProcessId, attempt: AttemptNumber, to: u64 },
 }
 
-/// Calls whose clients went away, until the driver hears of them. Holds at most the live calls.
+/// Notices, until the driver hears of them.
 #[derive(Debug, Default)]
-pub(super) struct Dropped {
-    calls: Mutex<Vec<CallId>>,
+pub(super) struct Notices {
+    waiting: Mutex<Vec<Notice>>,
     some: Notify,
 }
 
-impl Dropped {
-    pub(super) fn push(&self, call: CallId) {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+impl Notices {
+    pub(super) fn push(&self, notice: Notice) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
         self.some.notify_one();
     }
 
-    fn take(&self) -> Vec<CallId> {
-        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -85,7 +92,7 @@ impl Dropped {
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     pub(super) asked: mpsc::Sender<Asked>,
-    pub(super) dropped: Arc<Dropped>,
+    pub(super) notices: Arc<Notices>,
     pub(super) feed: Arc<Feed>,
 }
 
@@ -120,7 +127,7 @@ pub(super) struct Driver {
     events: mpsc::Sender<Happened>,
     happened: mpsc::Receiver<Happened>,
     asked: mpsc::Receiver<Asked>,
-    dropped: Arc<Dropped>,
+    notices: Arc<Notices>,
     feed: Arc<Feed>,
     callers: BTreeMap<CallId, Caller>,
     processes: BTreeMap<ProcessId, Vec<Held>>,
@@ -131,7 +138,7 @@ pub(super) struct Driver {
 enum Turn {
     Happened(Happened),
     Asked(Asked),
-    Dropped,
+    Noticed,
     Deadline,
     /// Every handle is gone.
     Over,
@@ -141,9 +148,9 @@ impl Driver {
     pub(super) fn new(session: Session, clock: Clock, spawner: Arc<dyn Spawner>) -> (Self, Lines) {
         let (events, happened) = mpsc::channel(EVENTS_BOUND);
         let (asked_tx, asked) = mpsc::channel(CALLS_BOUND);
-        let dropped = Arc::new(Dropped::default());
+        let notices = Arc::new(Notices::default());
         let feed = Arc::new(Feed::default());
-        let lines = Lines { asked: asked_tx, dropped: Arc::clone(&dropped), feed: Arc::clone(&feed) };
+        let lines = Lines { asked: asked_tx, notices: Arc::clone(&notices), feed: Arc::clone(&feed) };
         let (callers, processes, watches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let driver = Self {
             session,
@@ -152,7 +159,7 @@ impl Driver {
             events,
             happened,
             asked,
-            dropped,
+            notices,
             feed,
             callers,
             processes,
@@ -174,11 +181,9 @@ impl Driver {
                     }
                 }
                 Turn::Asked(asked) => self.on_asked(asked),
-                Turn::Dropped => {
-                    for call in self.dropped.take() {
-                        self.callers.remove(&call);
-                        self.session.on_event(self.clock.now(), Event::CallDropped { call });
-                        self.perform();
+                Turn::Noticed => {
+                    for notice in self.notices.take() {
+                        self.on_notice(notice);
                     }
                 }
                 Turn::Deadline => {}
@@ -199,10 +204,11 @@ impl Driver {
     async fn next(&mut self) -> Turn {
         let due = self.session.next_deadline().map(|due| self.clock.to_tokio(due));
         tokio::select! {
-            // Events first: what happened by now is known before anybody is answered.
+            // Events first: what happened by now is known before anybody is answered. Notices before calls: what a
+            // client has read, or left, is known before what it asks next.
             biased;
             Some(happened) = self.happened.recv() => Turn::Happened(happened),
-            () = self.dropped.some.notified() => Turn::Dropped,
+            () = self.notices.some.notified() => Turn::Noticed,
             asked = self.asked.recv() => asked.map_or(Turn::Over, Turn::Asked),
             () = sleep_until(due) => Turn::Deadline,
         }
@@ -218,6 +224,18 @@ impl Driver {
             self.session.on_event(self.clock.now(), event);
             self.perform();
         }
+    }
+
+    fn on_notice(&mut self, notice: Notice) {
+        let event = match notice {
+            Notice::Dropped(call) => {
+                self.callers.remove(&call);
+                Event::CallDropped { call }
+            }
+            Notice::Read { process, attempt, to } => Event::Read { process, attempt, to },
+        };
+        self.session.on_event(self.clock.now(), event);
+        self.perform();
     }
 
     fn look_at_log(&self, process: ProcessId, attempt: AttemptNumber) -> Option<Event> {
@@ -262,9 +280,6 @@ impl Driver {
             Asked::Open { process, attempt, reply } => {
                 // A caller that is gone does not want it any more.
                 reply.send(self.open(process, attempt)).ok();
-            }
-            Asked::Read { process, attempt, to } => {
-                self.session.on_event(self.clock.now(), Event::Read { process, attempt, to });
             }
         }
         self.perform();
