@@ -49,6 +49,8 @@ impl Watched {
     }
 
     fn emptied(&self) {
+        // The last of them may have just become a zombie of ours.
+        reap::reap_orphans();
         match self {
             Self::Tree(tree) => tree.set_gone(),
             Self::Leftover(cgroup) => {

@@ -1,5 +1,14 @@
-//! The contract of a spawner, as one list of cases. Each runs over every spawner that can show it.
+//! The contract of a spawner (`host::ports`), as one list of cases over every spawner, and what the real ones owe the
+//! operating system.
 #![cfg(feature = "test-util")]
 
+mod contract;
+mod descriptors;
+mod errors;
+mod fake;
+mod inherited;
+mod load;
 mod run;
-mod smoke;
+mod subject;
+mod terminal;
+mod tree;

@@ -1,8 +1,8 @@
 //! What every case needs: starting a plan, and a small pump that reads a child as the host will.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -13,17 +13,17 @@ use unified_exec::core::spawn::{SpawnPlan, Stdio};
 use unified_exec::host::ports::{Control, Exited, Output, Spawned, Stdin};
 
 /// Longer than anything takes on a loaded machine; only a failure waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a command that is tested here is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Pipes,
     Terminal,
 }
 
 impl Kind {
-    pub fn stdio(self) -> Stdio {
+    pub(crate) fn stdio(self) -> Stdio {
         match self {
             Self::Pipes => Stdio::Pipes { stdin: true },
             Self::Terminal => Stdio::Terminal(TerminalSize::default()),
@@ -34,7 +34,7 @@ impl Kind {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A plan for `argv` with marks of its own.
-pub fn plan(argv: &[&str], stdio: Stdio) -> SpawnPlan {
+pub(crate) fn plan(argv: &[&str], stdio: Stdio) -> SpawnPlan {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     SpawnPlan {
         argv: argv.iter().map(|arg| (*arg).to_owned()).collect(),
@@ -51,32 +51,32 @@ pub fn plan(argv: &[&str], stdio: Stdio) -> SpawnPlan {
 
 /// What has been seen of a child so far.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
-    pub output: Vec<(Stream, Vec<u8>)>,
-    pub exited: Option<Exited>,
-    pub closed: bool,
+pub(crate) struct Seen {
+    pub(crate) output: Vec<(Stream, Vec<u8>)>,
+    pub(crate) exited: Option<Exited>,
+    pub(crate) closed: bool,
 }
 
 impl Seen {
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.output.iter().flat_map(|(_, bytes)| bytes.clone()).collect()
     }
 
-    pub fn of(&self, stream: Stream) -> Vec<u8> {
+    pub(crate) fn of(&self, stream: Stream) -> Vec<u8> {
         self.output.iter().filter(|(of, _)| *of == stream).flat_map(|(_, bytes)| bytes.clone()).collect()
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }
 }
 
 /// A child, its control and its stdin, and a task that reads it.
 #[derive(Debug)]
-pub struct Running {
-    pub pid: Option<u32>,
-    pub control: Option<Arc<dyn Control>>,
-    pub stdin: Option<Box<dyn Stdin>>,
+pub(crate) struct Running {
+    pub(crate) pid: Option<u32>,
+    pub(crate) control: Option<Arc<dyn Control>>,
+    pub(crate) stdin: Option<Box<dyn Stdin>>,
     seen: watch::Receiver<Seen>,
     /// Until this is true nothing is read.
     reading: watch::Sender<bool>,
@@ -90,12 +90,12 @@ impl Drop for Running {
 }
 
 impl Running {
-    pub fn new(spawned: Spawned) -> Self {
+    pub(crate) fn new(spawned: Spawned) -> Self {
         Self::with_reading(spawned, true)
     }
 
     /// Reads only once [`Running::start_reading`] is called.
-    pub fn unread(spawned: Spawned) -> Self {
+    pub(crate) fn unread(spawned: Spawned) -> Self {
         Self::with_reading(spawned, false)
     }
 
@@ -107,15 +107,15 @@ impl Running {
         Self { pid, control: Some(control), stdin, seen, reading, pump }
     }
 
-    pub fn control(&self) -> &Arc<dyn Control> {
+    pub(crate) fn control(&self) -> &Arc<dyn Control> {
         self.control.as_ref().expect("the control was dropped")
     }
 
-    pub fn start_reading(&self) {
+    pub(crate) fn start_reading(&self) {
         self.reading.send_replace(true);
     }
 
-    pub fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         self.seen.borrow().clone()
     }
 
@@ -129,22 +129,22 @@ impl Running {
     }
 
     /// Waits for the exit, which must come exactly once.
-    pub async fn exited(&self) -> Exited {
+    pub(crate) async fn exited(&self) -> Exited {
         self.until("the exit", |seen| seen.exited.is_some()).await.exited.unwrap()
     }
 
     /// Waits for the exit and the end of all output.
-    pub async fn ended(&self) -> Seen {
+    pub(crate) async fn ended(&self) -> Seen {
         self.until("the end", |seen| seen.exited.is_some() && seen.closed).await
     }
 
     /// Waits until the output holds `text`.
-    pub async fn says(&self, text: &str) -> Seen {
+    pub(crate) async fn says(&self, text: &str) -> Seen {
         self.until(text, |seen| seen.text().contains(text)).await
     }
 
     /// Writes all of `data`.
-    pub async fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
+    pub(crate) async fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
         let stdin = self.stdin.as_mut().expect("no stdin");
         let mut rest = data;
         while !rest.is_empty() {
@@ -197,13 +197,22 @@ async fn pump(
 }
 
 /// Runs `future` and fails if it takes too long.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(value) => value,
         Err(_) => panic!("{what} takes too long"),
     }
 }
 
+/// Waits until nothing has the number `pid`, not even a zombie. A process is out of its cgroup a moment before that.
+pub(crate) async fn vanishes(pid: u32) {
+    soon("the end of a process", async {
+        while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
 /// One case at a time where a case counts what the whole process has.
-pub static ALONE: tokio::sync::RwLock<()> = tokio::sync::RwLock::const_new(());
-pub type Log = Arc<Mutex<Vec<String>>>;
+pub(crate) static ALONE: tokio::sync::RwLock<()> = tokio::sync::RwLock::const_new(());
