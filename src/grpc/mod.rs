@@ -1,7 +1,15 @@
 //! The gRPC edge: it translates between the wire and the host, and decides nothing.
 
+pub mod auth;
 pub mod codec;
+mod connection;
+mod door;
+mod guard;
+mod health;
+pub mod listen;
+pub mod server;
 mod status;
+pub mod tls;
 
 /// Messages and services of `unified_exec.v1`, generated from `proto/`.
 pub mod pb {
