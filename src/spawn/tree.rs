@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ pub(super) struct Tree {
     pub(super) leader: Arc<Leader>,
     pub(super) cgroup: Option<Cgroup>,
     marks: Vec<Vec<u8>>,
+    /// Killed: whoever is found later, for it was forked while the walk was under way, is killed as well.
+    condemned: AtomicBool,
     gone: watch::Sender<bool>,
 }
 
@@ -48,7 +51,7 @@ pub(super) fn marks(env: &[EnvVar]) -> Vec<Vec<u8>> {
 
 impl Tree {
     pub(super) fn new(leader: Arc<Leader>, cgroup: Option<Cgroup>, marks: Vec<Vec<u8>>) -> Self {
-        Self { leader, cgroup, marks, gone: watch::Sender::new(false) }
+        Self { leader, cgroup, marks, condemned: AtomicBool::new(false), gone: watch::Sender::new(false) }
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -72,10 +75,15 @@ impl Tree {
 
     /// Kills what can be reached without a walk through the process table.
     pub(super) fn kill_at_once(&self) {
+        self.condemned.store(true, Ordering::Release);
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();
         }
         let _ = self.leader.signal_group(Signal::KILL);
+    }
+
+    pub(super) fn is_condemned(&self) -> bool {
+        self.condemned.load(Ordering::Acquire)
     }
 
     /// Signals what can be reached without a walk: the leader, and whoever is in the cgroup.
@@ -122,21 +130,16 @@ impl Tree {
         found.into_values().filter(|entry| entry.alive).collect()
     }
 
-    /// Whether anything lives. May walk the process table; not for a runtime thread.
-    pub(super) fn has_life(&self) -> std::io::Result<bool> {
+    /// Whether anything lives that the walk `table` could see.
+    pub(super) fn has_life(&self, table: &Table, leaders: &BTreeSet<u32>) -> bool {
         if !self.leader.is_reaped() {
-            return Ok(true);
+            return true;
         }
-        if let Some(cgroup) = &self.cgroup {
-            return cgroup.is_populated();
+        match &self.cgroup {
+            // What cannot be read may live.
+            Some(cgroup) => cgroup.is_populated().unwrap_or(true),
+            None => !self.members(table, leaders).is_empty(),
         }
-        // A process that forks and ends during a walk may be missed by it, hardly by two.
-        for _ in 0..2 {
-            if !self.members(&Table::read()?, &reap::leaders()).is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Members that answer `wanted`, for a signal. May walk the process table; not for a runtime thread unless there

@@ -235,12 +235,36 @@ impl Watch {
             if !kills.is_empty() {
                 kill_members(kills.iter().map(|(tree, _)| tree));
             }
-            let gone: Vec<Arc<Tree>> =
-                looked_at.into_iter().filter(|tree| matches!(tree.has_life(), Ok(false))).collect();
-            self.state().looked_at.retain(|tree| !gone.iter().any(|other| Arc::ptr_eq(tree, other)));
-            gone.iter().for_each(|tree| tree.set_gone());
+            if !looked_at.is_empty() {
+                self.look_at(&looked_at);
+            }
         }
     }
+
+    /// Tells the trees that have gone. Whoever lives on in one that was killed is killed in turn; its death brings
+    /// the next look.
+    fn look_at(&self, trees: &[Arc<Tree>]) {
+        // A process that forks and ends during a walk may be missed by it, hardly by two.
+        let seen = without_life(trees.iter());
+        let gone = without_life(seen.iter());
+        self.state().looked_at.retain(|tree| !gone.iter().any(|other| Arc::ptr_eq(tree, other)));
+        gone.iter().for_each(|tree| tree.set_gone());
+        let survivors = trees.iter().filter(|tree| tree.is_condemned() && !tree.is_gone());
+        if survivors.clone().next().is_some() {
+            kill_members(survivors);
+        }
+    }
+}
+
+/// Those of `trees` in which one walk finds no life; none if there can be no walk.
+fn without_life<'a>(trees: impl Iterator<Item = &'a Arc<Tree>>) -> Vec<Arc<Tree>> {
+    let mut trees = trees.peekable();
+    if trees.peek().is_none() {
+        return Vec::new();
+    }
+    let Ok(table) = Table::read() else { return Vec::new() };
+    let leaders = reap::leaders();
+    trees.filter(|tree| !tree.has_life(&table, &leaders)).cloned().collect()
 }
 
 /// Members that were not reached at once: neither the leader nor in the cgroup.
