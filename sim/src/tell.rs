@@ -51,7 +51,7 @@ pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) 
         FeedKind::Cleaned { ended, survivors } => {
             (None, "cleaned", vec![("ended", ended.to_string()), ("survivors", survivors.to_string())])
         }
-        FeedKind::PolicyChanged { revision } => {
+        FeedKind::PolicyChanged { revision, .. } => {
             (None, "policy_changed", vec![("revision", revision.to_string())])
         }
     }
@@ -85,11 +85,12 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
             ("alive", report.alive.len().to_string()),
             ("one_shots", report.one_shots.len().to_string()),
         ],
-        Answer::Held(until) => {
+        Answer::Held(Ok(until)) => {
             let until =
                 until.map_or_else(|| "none".into(), |until| (until.as_nanos() / 1_000_000).to_string());
             vec![("held_until", until)]
         }
+        Answer::Held(Err(_)) => vec![("held_until", "refused".into())],
         // Not asked for by any op yet.
         Answer::Process(Ok(_)) | Answer::Processes(_) | Answer::Session(_) | Answer::Updated(_) => vec![],
     }
