@@ -69,11 +69,13 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
                 ConditionEnd::Ended => "ended",
                 ConditionEnd::TimedOut => "timed_out",
                 ConditionEnd::Interrupted => "interrupted",
+                ConditionEnd::Lost { .. } => "lost",
             };
             vec![("end", end.into()), ("output_end", result.output_end.to_string())]
         }
         Answer::Control(Ok(())) | Answer::Attached(Ok(())) => vec![("end", "done".into())],
         Answer::Control(Err(ControlError::Failed(_))) => vec![("error", "failed".into())],
+        Answer::Control(Err(ControlError::Starting { .. })) => vec![("error", "starting".into())],
         Answer::Control(Err(ControlError::Target(error)))
         | Answer::Wait(Err(error))
         | Answer::Terminate(Err(error))
