@@ -5,6 +5,8 @@
 //! translates, and `sim/` drives core and host through timing scenarios.
 
 pub mod core;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 #[cfg(feature = "host")]
 pub mod host;
 #[cfg(feature = "spawn")]

@@ -51,7 +51,7 @@ pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) 
         FeedKind::Cleaned { ended, survivors } => {
             (None, "cleaned", vec![("ended", ended.to_string()), ("survivors", survivors.to_string())])
         }
-        FeedKind::PolicyChanged { revision } => {
+        FeedKind::PolicyChanged { revision, .. } => {
             (None, "policy_changed", vec![("revision", revision.to_string())])
         }
     }
@@ -69,11 +69,13 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
                 ConditionEnd::Ended => "ended",
                 ConditionEnd::TimedOut => "timed_out",
                 ConditionEnd::Interrupted => "interrupted",
+                ConditionEnd::Lost { .. } => "lost",
             };
             vec![("end", end.into()), ("output_end", result.output_end.to_string())]
         }
         Answer::Control(Ok(())) | Answer::Attached(Ok(())) => vec![("end", "done".into())],
         Answer::Control(Err(ControlError::Failed(_))) => vec![("error", "failed".into())],
+        Answer::Control(Err(ControlError::Starting { .. })) => vec![("error", "starting".into())],
         Answer::Control(Err(ControlError::Target(error)))
         | Answer::Wait(Err(error))
         | Answer::Terminate(Err(error))
@@ -85,11 +87,12 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
             ("alive", report.alive.len().to_string()),
             ("one_shots", report.one_shots.len().to_string()),
         ],
-        Answer::Held(until) => {
+        Answer::Held(Ok(until)) => {
             let until =
                 until.map_or_else(|| "none".into(), |until| (until.as_nanos() / 1_000_000).to_string());
             vec![("held_until", until)]
         }
+        Answer::Held(Err(_)) => vec![("held_until", "refused".into())],
         // Not asked for by any op yet.
         Answer::Process(Ok(_)) | Answer::Processes(_) | Answer::Session(_) | Answer::Updated(_) => vec![],
     }

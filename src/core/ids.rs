@@ -148,6 +148,16 @@ impl IdGenerator {
             .find(|id| !taken(*id))
     }
 
+    /// A session's id: 128 random bits.
+    pub fn session_id(&mut self) -> String {
+        format!("ses_{:016x}{:016x}", self.next(), self.next())
+    }
+
+    /// A seed for another generator.
+    pub fn seed(&mut self) -> u64 {
+        self.next()
+    }
+
     /// Six lower-case hex digits that name one answer to a model.
     pub fn chunk_id(&mut self) -> String {
         format!("{:06x}", self.next() & 0xFF_FFFF)

@@ -237,6 +237,8 @@ impl LogReader {
     /// The next bytes, at most `max_bytes` (and at least one) of one stream; waits until there are any. Small pieces
     /// that have gathered come as one. Cancel-safe.
     pub async fn next(&mut self, max_bytes: usize) -> Next {
+        // A reader that always finds something must still let others run.
+        tokio::task::coop::consume_budget().await;
         loop {
             if let Some(next) = self.try_next(max_bytes) {
                 return next;

@@ -1,1 +1,148 @@
-//! Adapters that start children.
+//! Adapters that start children: [`LocalSpawner`] on this machine, on terminals and pipes; `fake` from a script.
+//!
+//! ```text
+//!  spawn(plan) ──► start ── program (cwd, PATH, interpreter)          on a thread that may block
+//!                    ├──── pty | pipe (the server's ends, driven by readiness)
+//!                    ├──── unix (posix_spawn, no copy of the server)
+//!                    └──── cgroup (one for each child, where the system lets us)
+//!  Spawned { control, stdin, output, exit }
+//!                └─ control ── tree ── table         whom a signal reaches
+//!                                └──── watch         who notices that the tree is gone
+//!                                        exit ── reap
+//! ```
+//!
+//! A child is *running* until the kernel says it has ended, *ended* until the reaper has reaped it, then *reaped*; its
+//! tree may live on, and is *gone* when the last descendant has gone. No thread belongs to a child.
+//!
+//! Refuses to know: who asked, what was approved, what output means, what a process id of a session is.
+
+mod cgroup;
+mod control;
+#[cfg(feature = "test-util")]
+pub mod fake;
+mod pipe;
+mod program;
+mod pty;
+mod reap;
+mod start;
+mod table;
+mod tree;
+mod unix;
+mod watch;
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
+
+use crate::core::spawn::{SpawnError, SpawnPlan};
+use crate::host::clock::Clock;
+use crate::host::ports::{BoxFuture, Spawned, Spawner};
+
+use cgroup::{Cgroup, Home};
+use watch::Watch;
+
+/// How the descendants of a child are told from everybody else's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Trees {
+    /// By cgroups where this process may make them, else by the process table.
+    #[default]
+    Cgroups,
+    /// By the process table, whatever the system offers.
+    ProcessTable,
+}
+
+/// What a [`LocalSpawner`] can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// How the descendants of a child are told.
+    pub trees: Trees,
+}
+
+/// Starts children on this machine.
+#[derive(Clone)]
+pub struct LocalSpawner {
+    shared: Arc<Shared>,
+}
+
+/// What all children of one spawner share.
+#[derive(Debug)]
+struct Shared {
+    clock: Clock,
+    home: Option<Home>,
+    watch: Arc<Watch>,
+    /// The limit that children get back.
+    open_files_max: Option<Rlimit>,
+}
+
+impl LocalSpawner {
+    /// Starts the reaper, on the runtime that this is called on. Makes this process a subreaper, raises its limit of
+    /// open files, and ends what a service that was killed has left in its cgroups.
+    pub fn start(clock: Clock, options: Options) -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        let watch = Watch::start()?;
+        let home = match options.trees {
+            Trees::ProcessTable => None,
+            Trees::Cgroups => Home::open()
+                .inspect_err(
+                    |error| tracing::info!(%error, "no cgroups; descendants are told by the process table"),
+                )
+                .ok(),
+        };
+        for leftover in home.iter().flat_map(Home::kill_leftovers) {
+            watch.leftover(leftover);
+        }
+        Ok(Self { shared: Arc::new(Shared { clock, home, watch, open_files_max: raise_open_files() }) })
+    }
+
+    /// How descendants are really told here.
+    pub fn trees(&self) -> Trees {
+        if self.shared.home.is_some() { Trees::Cgroups } else { Trees::ProcessTable }
+    }
+}
+
+impl Shared {
+    fn create_cgroup(&self) -> Option<Cgroup> {
+        let created = self.home.as_ref()?.create();
+        created.inspect_err(|error| tracing::warn!(%error, "no cgroup for a child")).ok()
+    }
+}
+
+impl fmt::Debug for LocalSpawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalSpawner").field("trees", &self.trees()).finish_non_exhaustive()
+    }
+}
+
+impl Spawner for LocalSpawner {
+    fn spawn(&self, plan: SpawnPlan) -> BoxFuture<Result<Spawned, SpawnError>> {
+        let shared = Arc::clone(&self.shared);
+        let program = plan.argv.first().cloned().unwrap_or_default();
+        // If the future is dropped midway, so is what the thread answers, and dropping that kills and reaps.
+        let started = self.shared.watch.runtime().spawn_blocking(move || start::start(&shared, &plan));
+        Box::pin(async move {
+            started.await.unwrap_or_else(|error| {
+                Err(SpawnError::System { action: "start", path: program, reason: error.to_string() })
+            })
+        })
+    }
+}
+
+/// A thousand terminals need more descriptors than the usual soft limit. The first call remembers what the process
+/// was started with; that is what children get.
+fn raise_open_files() -> Option<Rlimit> {
+    static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
+    let original = ORIGINAL.get_or_init(|| getrlimit(Resource::Nofile));
+    let raised = Rlimit { current: original.maximum, maximum: original.maximum };
+    if *original == raised {
+        return None;
+    }
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => Some(*original),
+        Err(errno) => {
+            tracing::warn!(%errno, "the limit of open files cannot be raised");
+            None
+        }
+    }
+}

@@ -2,8 +2,12 @@
 
 mod retained;
 mod span;
+mod text;
+mod utf8;
 
 pub use retained::{Gap, Piece, Retained, Segment, Slice};
+pub use text::{Header, ModelText, ProcessState, render, tokens};
+pub use utf8::{Utf8Carry, complete_len};
 
 /// Where a byte of output came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,13 +2,14 @@
 
 use super::bench::input;
 use super::*;
+use crate::core::limits::HOLDS_MAX;
 use crate::core::session::*;
 use crate::core::signal::Signal;
 use crate::core::time::Instant;
 
 fn held_until(bench: &Bench, call: crate::core::ids::CallId) -> Option<Instant> {
     match bench.answer(call) {
-        Answer::Held(until) => *until,
+        Answer::Held(Ok(until)) => *until,
         other => panic!("{other:?}"),
     }
 }
@@ -67,6 +68,19 @@ fn of_two_leases_the_last_one_counts() {
     assert!(bench.waits(call));
     bench.advance(1);
     assert_eq!(bench.result(call).paused, ms(2_000));
+}
+
+#[test]
+fn leases_are_bounded_and_one_that_exists_can_still_be_renewed() {
+    let mut bench = Bench::new();
+    for lease in 0..HOLDS_MAX {
+        bench.hold(&lease.to_string(), 1_000);
+    }
+    let refused = bench.hold("one more", 1_000);
+    let too_many = HoldError::TooMany { limit: HOLDS_MAX };
+    assert!(matches!(bench.answer(refused), Answer::Held(Err(error)) if *error == too_many));
+    let renewed = bench.hold("0", 2_000);
+    assert_eq!(held_until(&bench, renewed), Some(Instant::from_millis(2_000)));
 }
 
 #[test]

@@ -154,7 +154,8 @@ fn nobody_can_signal_what_is_still_being_started() {
     let call = bench.exec(shell());
     let process = bench.process_of(call);
     let signalled = bench.call(bench::signal(process, Signal::INT, Scope::Tree));
-    assert!(matches!(bench.answer(signalled), Answer::Control(Err(ControlError::Failed(_)))));
+    let starting = ControlError::Starting { process };
+    assert!(matches!(bench.answer(signalled), Answer::Control(Err(error)) if *error == starting));
     assert_eq!(bench.signals_sent(), 0);
 }
 
@@ -181,7 +182,7 @@ fn a_call_hears_its_progress_before_its_output() {
     let progress = bench.progress(call);
     assert!(matches!(progress[0], Progress::Collecting { from: 0, .. }), "{progress:?}");
     assert!(matches!(progress[1], Progress::AttemptStarted { .. }), "{progress:?}");
-    assert!(matches!(progress[2], Progress::Started { process: started } if *started == process));
+    assert!(matches!(progress[2], Progress::Started { process: started, .. } if *started == process));
     let spawn = bench.effects.iter().position(|(_, effect)| matches!(effect, Effect::Spawn { .. }));
     assert_eq!(spawn, Some(0), "the log is opened before anybody collects from it");
 }

@@ -73,6 +73,32 @@ fn a_follower_is_answered_when_the_process_is_forgotten() {
 }
 
 #[test]
+fn a_follower_hears_of_the_exit_once_whenever_it_came() {
+    let mut bench = Bench::new();
+    let process = bench.background(shell());
+    let before = bench.call(Call::Attach { process });
+    bench.exited(process, 3);
+    let between = bench.call(Call::Attach { process });
+    bench.closed(process, 0);
+    let after = bench.call(Call::Attach { process });
+    bench.advance(1_000);
+    for call in [before, between, after] {
+        assert!(
+            matches!(bench.progress(call)[..], [Progress::Exited { exit, .. }] if exit.shell_code() == 3)
+        );
+    }
+}
+
+#[test]
+fn a_search_that_lost_output_says_so() {
+    let mut bench = Bench::new();
+    let process = bench.background(shell());
+    let call = bench.wait_for(process, Condition::Literal("x".into()), None);
+    bench.event(Event::Watched { wait: call, outcome: WatchOutcome::Lost { from: 4, to: 9 } });
+    assert_eq!(bench.wait_end(call), ConditionEnd::Lost { from: 4, to: 9 });
+}
+
+#[test]
 fn only_terminals_have_a_size() {
     let mut bench = Bench::new();
     let pipe = bench.background(shell());

@@ -1,0 +1,26 @@
+//! The gRPC edge: it translates between the wire and the host, and decides nothing.
+
+pub mod auth;
+pub mod codec;
+mod connection;
+mod door;
+mod guard;
+mod health;
+pub mod listen;
+pub mod server;
+mod status;
+pub mod tls;
+
+/// Messages and services of `unified_exec.v1`, generated from `proto/`.
+pub mod pb {
+    #![expect(
+        clippy::all,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        reason = "generated"
+    )]
+    tonic::include_proto!("unified_exec.v1");
+
+    /// The descriptors of all messages, for reflection.
+    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/unified_exec.binpb"));
+}

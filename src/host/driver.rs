@@ -1,0 +1,473 @@
+//! The one task of a session: it takes calls and events, asks the core, and carries out the effects.
+//!
+//! It owns everything of the session: the core, the children's control handles, the logs, the callers to be
+//! answered. It never waits for anything but its next input: starting, pumping and searching are tasks of their own.
+//! At one instant events come before calls and calls before deadlines; `docs/determinism.md` tells why.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::clock::Clock;
+use super::feed::Feed;
+use super::handle::Opened;
+use super::log::OutputLog;
+use super::pattern::look_for;
+use super::ports::{self, Control, Spawned, Spawner};
+use super::pump::{Order, PUMP_ORDERS_BOUND, Pump};
+use super::stream::Update;
+use crate::core::ids::{AttemptNumber, CallId, ProcessId};
+use crate::core::limits::TOMBSTONE_BYTES;
+use crate::core::output::Flow;
+use crate::core::session::{
+    Answer, Call, Condition, ControlFailure, Effect, Event, Progress, Session, WatchOutcome, WriteOutcome,
+};
+use crate::core::spawn::{SpawnError, SpawnPlan};
+
+/// Events that may wait for a driver; a pump that finds it full waits, and with it its child.
+const EVENTS_BOUND: usize = 256;
+/// Calls that may wait for a driver; a client that finds it full waits.
+const CALLS_BOUND: usize = 64;
+/// Inputs taken in one turn before deadlines are looked at again.
+const INPUTS_PER_TURN: usize = 64;
+
+/// What comes from the driver's own tasks.
+#[derive(Debug)]
+pub(super) enum Happened {
+    /// Something the core wants to hear.
+    Event(Event),
+    /// A log has grown; how far is seen when it is looked at, however many pieces came.
+    Grown { process: ProcessId, attempt: AttemptNumber },
+    /// A spawn has ended.
+    Spawned { process: ProcessId, attempt: AttemptNumber, result: Result<Spawned, SpawnError> },
+}
+
+impl From<Event> for Happened {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+/// What comes from handles.
+#[expect(clippy::large_enum_variant, reason = "moved once, from a channel to its handler")]
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// A call, and where its updates go.
+    Call { id: CallId, call: Call, flow: Flow, updates: mpsc::Sender<Update> },
+    /// The log and description of a process.
+    Open { process: ProcessId, attempt: Option<AttemptNumber>, reply: oneshot::Sender<Option<Opened>> },
+}
+
+/// What the end of a call tells, from where nothing can wait: at most one of them for each call.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// Its client went away before the answer.
+    Dropped(CallId),
+    /// Its stream carried output beyond what the core knew when it answered.
+    Read { process: ProcessId, attempt: AttemptNumber, to: u64 },
+}
+
+/// Notices, until the driver hears of them.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    waiting: Mutex<Vec<Notice>>,
+    some: Notify,
+}
+
+impl Notices {
+    pub(super) fn push(&self, notice: Notice) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+        self.some.notify_one();
+    }
+
+    fn take(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The ends of a driver that handles hold.
+#[derive(Clone, Debug)]
+pub(super) struct Lines {
+    pub(super) asked: mpsc::Sender<Asked>,
+    pub(super) notices: Arc<Notices>,
+    pub(super) feed: Arc<Feed>,
+}
+
+/// What is held of an attempt.
+#[derive(Debug)]
+struct Held {
+    number: AttemptNumber,
+    log: Arc<OutputLog>,
+    grown: Arc<AtomicBool>,
+    /// Absent until the child has been started.
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    control: Arc<dyn Control>,
+    orders: mpsc::Sender<Order>,
+}
+
+#[derive(Debug)]
+struct Caller {
+    flow: Flow,
+    updates: mpsc::Sender<Update>,
+}
+
+/// The task.
+#[derive(Debug)]
+pub(super) struct Driver {
+    session: Session,
+    clock: Clock,
+    spawner: Arc<dyn Spawner>,
+    events: mpsc::Sender<Happened>,
+    happened: mpsc::Receiver<Happened>,
+    asked: mpsc::Receiver<Asked>,
+    notices: Arc<Notices>,
+    feed: Arc<Feed>,
+    callers: BTreeMap<CallId, Caller>,
+    processes: BTreeMap<ProcessId, Vec<Held>>,
+    watches: BTreeMap<CallId, AbortHandle>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "moved once, from a channel to its handler")]
+enum Turn {
+    Happened(Happened),
+    Asked(Asked),
+    Noticed,
+    Deadline,
+    /// Every handle is gone.
+    Over,
+}
+
+impl Driver {
+    pub(super) fn new(session: Session, clock: Clock, spawner: Arc<dyn Spawner>) -> (Self, Lines) {
+        let (events, happened) = mpsc::channel(EVENTS_BOUND);
+        let (asked_tx, asked) = mpsc::channel(CALLS_BOUND);
+        let notices = Arc::new(Notices::default());
+        let feed = Arc::new(Feed::default());
+        let lines = Lines { asked: asked_tx, notices: Arc::clone(&notices), feed: Arc::clone(&feed) };
+        let (callers, processes, watches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let driver = Self {
+            session,
+            clock,
+            spawner,
+            events,
+            happened,
+            asked,
+            notices,
+            feed,
+            callers,
+            processes,
+            watches,
+        };
+        (driver, lines)
+    }
+
+    /// Runs until the session has been closed and every call is answered, or every handle is gone. Whatever of the
+    /// children is still alive then dies with the handles on it.
+    pub(super) async fn run(mut self) {
+        while !self.session.is_over() {
+            match self.next().await {
+                Turn::Happened(happened) => {
+                    self.on_happened(happened);
+                    for _ in 0..INPUTS_PER_TURN {
+                        let Ok(happened) = self.happened.try_recv() else { break };
+                        self.on_happened(happened);
+                    }
+                }
+                Turn::Asked(asked) => self.on_asked(asked),
+                Turn::Noticed => {
+                    for notice in self.notices.take() {
+                        self.on_notice(notice);
+                    }
+                }
+                Turn::Deadline => {}
+                Turn::Over => break,
+            }
+            let now = self.clock.now();
+            if self.session.next_deadline().is_some_and(|due| due <= now) {
+                self.session.on_deadline(now);
+                self.perform();
+            }
+        }
+        self.feed.end();
+        for watch in self.watches.values() {
+            watch.abort();
+        }
+    }
+
+    async fn next(&mut self) -> Turn {
+        let due = self.session.next_deadline().map(|due| self.clock.to_tokio(due));
+        tokio::select! {
+            // Events first: what happened by now is known before anybody is answered. Notices before calls: what a
+            // client has read, or left, is known before what it asks next.
+            biased;
+            Some(happened) = self.happened.recv() => Turn::Happened(happened),
+            () = self.notices.some.notified() => Turn::Noticed,
+            asked = self.asked.recv() => asked.map_or(Turn::Over, Turn::Asked),
+            () = sleep_until(due) => Turn::Deadline,
+        }
+    }
+
+    fn on_happened(&mut self, happened: Happened) {
+        let event = match happened {
+            Happened::Event(event) => Some(event),
+            Happened::Grown { process, attempt } => self.look_at_log(process, attempt),
+            Happened::Spawned { process, attempt, result } => self.on_spawned(process, attempt, result),
+        };
+        if let Some(event) = event {
+            self.session.on_event(self.clock.now(), event);
+            self.perform();
+        }
+    }
+
+    fn on_notice(&mut self, notice: Notice) {
+        let event = match notice {
+            Notice::Dropped(call) => {
+                self.callers.remove(&call);
+                Event::CallDropped { call }
+            }
+            Notice::Read { process, attempt, to } => Event::Read { process, attempt, to },
+        };
+        self.session.on_event(self.clock.now(), event);
+        self.perform();
+    }
+
+    fn look_at_log(&self, process: ProcessId, attempt: AttemptNumber) -> Option<Event> {
+        let held = self.held(process, attempt)?;
+        // Before the look: what comes after it is told anew.
+        held.grown.store(false, Ordering::Release);
+        Some(Event::Output { process, attempt, end: held.log.end() })
+    }
+
+    /// A child that nobody knows any more dies here, with its handles.
+    fn on_spawned(
+        &mut self,
+        process: ProcessId,
+        attempt: AttemptNumber,
+        result: Result<Spawned, SpawnError>,
+    ) -> Option<Event> {
+        let events = self.events.clone();
+        let held = self.processes.get_mut(&process)?.iter_mut().find(|held| held.number == attempt)?;
+        let spawned = match result {
+            Ok(spawned) => spawned,
+            Err(error) => return Some(Event::SpawnFailed { process, attempt, error }),
+        };
+        let (orders, on_orders) = mpsc::channel(PUMP_ORDERS_BOUND);
+        held.running = Some(Running { control: Arc::clone(&spawned.control), orders });
+        let pump =
+            Pump { process, attempt, log: Arc::clone(&held.log), grown: Arc::clone(&held.grown), events };
+        tokio::spawn(pump.run(spawned.output, spawned.stdin, spawned.exit, spawned.control, on_orders));
+        Some(Event::Spawned { process, attempt, pid: spawned.pid, enforced: spawned.enforced })
+    }
+
+    fn on_asked(&mut self, asked: Asked) {
+        match asked {
+            Asked::Call { id, call, flow, updates } => {
+                // Its client may have gone while it waited here, before anybody could hear of it.
+                let gone = updates.is_closed();
+                self.callers.insert(id, Caller { flow, updates });
+                self.session.on_call(self.clock.now(), id, call);
+                if gone {
+                    self.session.on_event(self.clock.now(), Event::CallDropped { call: id });
+                }
+            }
+            Asked::Open { process, attempt, reply } => {
+                // A caller that is gone does not want it any more.
+                reply.send(self.open(process, attempt)).ok();
+            }
+        }
+        self.perform();
+    }
+
+    fn open(&self, process: ProcessId, attempt: Option<AttemptNumber>) -> Option<Opened> {
+        let view = self.session.process(process)?;
+        let attempts = self.processes.get(&process)?;
+        let held = match attempt {
+            Some(number) => attempts.iter().find(|held| held.number == number)?,
+            None => attempts.last()?,
+        };
+        Some(Opened {
+            view,
+            attempt: held.number,
+            log: Arc::clone(&held.log),
+            control: held.running.as_ref().map(|running| Arc::clone(&running.control)),
+        })
+    }
+
+    fn held(&self, process: ProcessId, attempt: AttemptNumber) -> Option<&Held> {
+        self.processes.get(&process)?.iter().find(|held| held.number == attempt)
+    }
+
+    fn latest(&self, process: ProcessId) -> Option<&Held> {
+        self.processes.get(&process)?.last()
+    }
+
+    fn running(&self, process: ProcessId) -> Option<&Running> {
+        self.latest(process)?.running.as_ref()
+    }
+
+    /// Carries out everything the core wants, including what that brings about at once.
+    fn perform(&mut self) {
+        while let Some(effect) = self.session.poll_effect() {
+            if let Some(event) = self.carry_out(effect) {
+                self.session.on_event(self.clock.now(), event);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::Spawn { process, attempt, plan } => self.spawn(process, attempt, plan),
+            Effect::Write { process, write, data, eof } => {
+                let order = Order::Write { write, data, eof };
+                let sent =
+                    self.running(process).is_some_and(|running| running.orders.try_send(order).is_ok());
+                let outcome = WriteOutcome::Broken;
+                return (!sent).then_some(Event::Wrote { process, write, taken: 0, outcome });
+            }
+            Effect::StopWrite { process, write } => {
+                if let Some(running) = self.running(process) {
+                    // A pump that has ended has told how its write ended.
+                    running.orders.try_send(Order::Stop(write)).ok();
+                }
+            }
+            Effect::Signal { process, signal, scope, call } => {
+                let result = self
+                    .running(process)
+                    .map_or(Err(ports::ControlError::Gone), |running| running.control.signal(signal, scope));
+                return call
+                    .map(|call| Event::Controlled { call, result: result.map_err(ControlFailure::from) });
+            }
+            Effect::Resize { process, size, call } => {
+                let result = self
+                    .running(process)
+                    .map_or(Err(ports::ControlError::Gone), |running| running.control.resize(size));
+                return Some(Event::Controlled { call, result: result.map_err(ControlFailure::from) });
+            }
+            Effect::KillTree { process } => {
+                if let Some(running) = self.running(process) {
+                    running.control.kill_tree();
+                }
+            }
+            Effect::Survey { process } => return self.survey(process),
+            Effect::Watch { wait, process, attempt, from, condition } => {
+                return self.watch(wait, process, attempt, from, condition);
+            }
+            Effect::Unwatch { wait } => {
+                if let Some(watch) = self.watches.remove(&wait) {
+                    watch.abort();
+                }
+            }
+            Effect::Trim { process } => {
+                for held in self.processes.get(&process).into_iter().flatten() {
+                    held.log.trim(TOMBSTONE_BYTES);
+                }
+            }
+            Effect::Forget { process } => drop(self.processes.remove(&process)),
+            Effect::Progress { call, progress } => self.progress(call, progress),
+            Effect::Reply { call, answer } => self.reply(call, answer),
+            Effect::Publish(event) => self.feed.publish(event),
+        }
+        None
+    }
+
+    /// The log is there before the child, so that nothing it says is missed.
+    fn spawn(&mut self, process: ProcessId, attempt: AttemptNumber, plan: SpawnPlan) {
+        let held = Held {
+            number: attempt,
+            log: Arc::new(OutputLog::new()),
+            grown: Arc::new(AtomicBool::new(false)),
+            running: None,
+        };
+        self.processes.entry(process).or_default().push(held);
+        let spawning = self.spawner.spawn(plan);
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            let result = spawning.await;
+            // If the driver is gone, the child goes with the message.
+            events.send(Happened::Spawned { process, attempt, result }).await.ok();
+        });
+    }
+
+    fn survey(&self, process: ProcessId) -> Option<Event> {
+        let Some(running) = self.running(process) else {
+            return Some(Event::Surveyed { process, alive: Vec::new() });
+        };
+        let (listing, events) = (running.control.descendants(), self.events.clone());
+        tokio::spawn(async move {
+            let alive = listing.await;
+            events.send(Event::Surveyed { process, alive }.into()).await.ok();
+        });
+        None
+    }
+
+    fn watch(
+        &mut self,
+        wait: CallId,
+        process: ProcessId,
+        attempt: AttemptNumber,
+        from: u64,
+        condition: Condition,
+    ) -> Option<Event> {
+        let Some(held) = self.held(process, attempt) else {
+            return Some(Event::Watched { wait, outcome: WatchOutcome::Ended { at: from } });
+        };
+        let (log, events) = (Arc::clone(&held.log), self.events.clone());
+        let search = tokio::spawn(async move {
+            let outcome = look_for(&log, from, condition).await;
+            events.send(Event::Watched { wait, outcome }.into()).await.ok();
+        });
+        self.watches.insert(wait, search.abort_handle());
+        None
+    }
+
+    fn progress(&self, call: CallId, progress: Progress) {
+        let Some(caller) = self.callers.get(&call) else { return };
+        let update = match progress {
+            Progress::Collecting { process, attempt, from } => {
+                let Some(held) = self.held(process, attempt) else { return };
+                let reader = held.log.reader(from, caller.flow);
+                Update::Collecting { process, attempt, reader }
+            }
+            Progress::AttemptStarted { process, attempt } => Update::AttemptStarted { process, attempt },
+            Progress::Started { process, argv, cwd } => Update::Started { process, argv, cwd },
+            Progress::Exited { exit, .. } => Update::Exited { exit },
+        };
+        // The channel holds every update that one call can get; only a caller that is gone cannot be told.
+        caller.updates.try_send(update).ok();
+    }
+
+    fn reply(&mut self, call: CallId, answer: Answer) {
+        let Some(caller) = self.callers.remove(&call) else { return };
+        let log = match &answer {
+            Answer::Exec(Ok(result)) | Answer::Write(Ok(result)) => {
+                self.held(result.process, result.attempt).map(|held| Arc::clone(&held.log))
+            }
+            _ => None,
+        };
+        caller.updates.try_send(Update::Answer { answer: Box::new(answer), log }).ok();
+    }
+}
+
+impl From<ports::ControlError> for ControlFailure {
+    fn from(error: ports::ControlError) -> Self {
+        match error {
+            ports::ControlError::Gone => Self::Gone,
+            ports::ControlError::NoTerminal => Self::NoTerminal,
+            ports::ControlError::Refused { reason } => Self::Refused { reason },
+        }
+    }
+}
+
+async fn sleep_until(due: Option<tokio::time::Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

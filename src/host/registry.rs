@@ -1,0 +1,204 @@
+//! All sessions of a host, by id; each belongs to an owner, and no owner sees another's.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::clock::Clock;
+use super::driver::Driver;
+use super::handle::SessionHandle;
+use super::ports::Spawner;
+use crate::core::command::{Defaults, EnvVar};
+use crate::core::ids::{IdGenerator, SessionId};
+use crate::core::limits::Limits;
+use crate::core::policy::Rights;
+use crate::core::process::EndReason;
+use crate::core::session::{Config, EndReport, Session};
+
+/// The authenticated principal that sessions belong to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    /// An owner of this name.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
+
+/// What a session is created with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What every command gets.
+    pub defaults: Defaults,
+    /// Policy and profile; must pass [`Rights::check`].
+    pub rights: Rights,
+    /// Its bounds.
+    pub limits: Limits,
+    /// Whether processes may outlive their calls.
+    pub interactive: bool,
+}
+
+/// Why there is no new session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// The host takes nothing new any more.
+    #[error("the server is shutting down")]
+    Draining,
+    /// The owner has as many as it may have.
+    #[error("the owner has {limit} sessions, its limit; close one")]
+    TooManySessions {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// A host: a spawner, a clock, and sessions. A cheap clone.
+#[derive(Clone, Debug)]
+pub struct Host(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    spawner: Arc<dyn Spawner>,
+    clock: Clock,
+    /// The service's own environment, for sessions that inherit.
+    inherited: Vec<EnvVar>,
+    sessions: Mutex<BTreeMap<SessionId, SessionHandle>>,
+    ids: Mutex<IdGenerator>,
+    created: AtomicU64,
+    draining: CancellationToken,
+    drivers: TaskTracker,
+}
+
+impl Host {
+    /// A host without sessions. All ids are drawn from `seed`.
+    pub fn new(spawner: Arc<dyn Spawner>, clock: Clock, inherited: Vec<EnvVar>, seed: u64) -> Self {
+        Self(Arc::new(Inner {
+            spawner,
+            clock,
+            inherited,
+            sessions: Mutex::new(BTreeMap::new()),
+            ids: Mutex::new(IdGenerator::new(seed)),
+            created: AtomicU64::new(0),
+            draining: CancellationToken::new(),
+            drivers: TaskTracker::new(),
+        }))
+    }
+
+    fn sessions_now(&self) -> MutexGuard<'_, BTreeMap<SessionId, SessionHandle>> {
+        self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The clock of everything in this host.
+    pub fn clock(&self) -> Clock {
+        self.0.clock
+    }
+
+    /// The service's own environment.
+    pub fn inherited(&self) -> &[EnvVar] {
+        &self.0.inherited
+    }
+
+    /// A number that no other one drawn from this host's seed is likely to be.
+    pub fn draw(&self) -> u64 {
+        self.0.ids.lock().unwrap_or_else(PoisonError::into_inner).seed()
+    }
+
+    /// Creates a session of `owner`; `None` while the host drains.
+    pub fn create(&self, owner: Owner, settings: Settings) -> Option<SessionHandle> {
+        self.create_within(owner, settings, BTreeMap::new(), usize::MAX).ok()
+    }
+
+    /// Creates a session of `owner`, who may have `sessions_max`.
+    pub fn create_within(
+        &self,
+        owner: Owner,
+        settings: Settings,
+        labels: BTreeMap<String, String>,
+        sessions_max: usize,
+    ) -> Result<SessionHandle, CreateError> {
+        let (id, seed) = {
+            let mut ids = self.0.ids.lock().unwrap_or_else(PoisonError::into_inner);
+            (SessionId::new(ids.session_id()), ids.seed())
+        };
+        let config = Config {
+            id: id.clone(),
+            defaults: settings.defaults,
+            rights: settings.rights,
+            limits: settings.limits,
+            interactive: settings.interactive,
+            seed,
+        };
+        let session = Session::new(config, self.0.clock.now());
+        let mut sessions = self.sessions_now();
+        if self.0.draining.is_cancelled() {
+            return Err(CreateError::Draining);
+        }
+        if sessions.values().filter(|session| *session.owner() == owner).count() >= sessions_max {
+            return Err(CreateError::TooManySessions { limit: sessions_max });
+        }
+        let (driver, lines) = Driver::new(session, self.0.clock, Arc::clone(&self.0.spawner));
+        let number = self.0.created.fetch_add(1, Ordering::Relaxed) + 1;
+        let handle = SessionHandle::new(id.clone(), owner, number, labels, lines);
+        sessions.insert(id, handle.clone());
+        drop(sessions);
+        self.0.drivers.spawn(driver.run());
+        Ok(handle)
+    }
+
+    /// A session, if it is `owner`'s.
+    pub fn session(&self, owner: &Owner, id: &SessionId) -> Option<SessionHandle> {
+        self.sessions_now().get(id).filter(|session| session.owner() == owner).cloned()
+    }
+
+    /// The sessions of `owner`, oldest first.
+    pub fn sessions(&self, owner: &Owner) -> Vec<SessionHandle> {
+        let mut sessions: Vec<SessionHandle> =
+            self.sessions_now().values().filter(|session| session.owner() == owner).cloned().collect();
+        sessions.sort_by_key(SessionHandle::number);
+        sessions
+    }
+
+    /// Ends every process of a session, then forgets it.
+    pub async fn close(&self, session: &SessionHandle) -> EndReport {
+        let report = session.close(EndReason::SessionClosed).await.unwrap_or_default();
+        self.sessions_now().remove(session.id());
+        report
+    }
+
+    /// Resolves when the host starts to drain: streams then tell their clients.
+    pub fn draining(&self) -> CancellationToken {
+        self.0.draining.clone()
+    }
+
+    /// Drains: creates no more sessions, ends every process, and resolves when all drivers have ended.
+    pub async fn shutdown(&self) {
+        self.0.draining.cancel();
+        let sessions: Vec<SessionHandle> = std::mem::take(&mut *self.sessions_now()).into_values().collect();
+        let closing: Vec<_> = sessions
+            .into_iter()
+            .map(|session| tokio::spawn(async move { session.close(EndReason::ServerShutdown).await }))
+            .collect();
+        for closed in closing {
+            // A session that is over already has nothing to end.
+            closed.await.ok();
+        }
+        self.0.drivers.close();
+        self.0.drivers.wait().await;
+    }
+}

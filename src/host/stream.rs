@@ -1,0 +1,258 @@
+//! What a call that collects output sees: how far it is, its output, and one result.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::handle::{CallError, CallGuard};
+use super::log::{LogReader, Next, OutputLog};
+use crate::core::ids::{AttemptNumber, ProcessId};
+use crate::core::limits::FRAME_BYTES_MAX;
+use crate::core::output::{Flow, Gap, Header, ModelText, Piece, ProcessState, render};
+use crate::core::process::Exit;
+use crate::core::session::{Answer, AttemptView, CallResult, StartError, WriteError};
+
+/// Updates of one call that may wait for its client: two attempts with their logs, the start and the answer, and
+/// once more for a repeat that is told what it missed.
+pub(super) const UPDATES_BOUND: usize = 16;
+
+/// What a driver tells a call.
+#[derive(Debug)]
+pub(super) enum Update {
+    /// Output of this attempt belongs to the call.
+    Collecting { process: ProcessId, attempt: AttemptNumber, reader: LogReader },
+    /// The attempt runs.
+    AttemptStarted { process: ProcessId, attempt: AttemptView },
+    /// The process exists.
+    Started { process: ProcessId, argv: Vec<String>, cwd: String },
+    /// The process that is followed has ended.
+    Exited { exit: Exit },
+    /// The answer; with the log it speaks of, if it speaks of one.
+    Answer { answer: Box<Answer>, log: Option<Arc<OutputLog>> },
+}
+
+/// What a client sees, in order. After `Result` or an error comes nothing.
+#[derive(Debug)]
+pub enum Item {
+    /// An attempt runs.
+    AttemptStarted {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptView,
+    },
+    /// The process exists.
+    Started {
+        /// Which.
+        process: ProcessId,
+        /// The program and its arguments.
+        argv: Vec<String>,
+        /// Where it runs.
+        cwd: String,
+    },
+    /// Output.
+    Output {
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// The bytes.
+        piece: Piece,
+    },
+    /// Output that this client came too late for.
+    Gap {
+        /// Of which attempt.
+        attempt: AttemptNumber,
+        /// Which bytes.
+        gap: Gap,
+    },
+    /// The end of the call.
+    Result(Box<Collected>),
+}
+
+/// A result with its text.
+#[derive(Debug)]
+pub struct Collected {
+    /// The result.
+    pub result: CallResult,
+    /// Bytes of its range that memory no longer holds.
+    pub omitted_bytes: u64,
+    /// Its text for a model.
+    pub text: ModelText,
+}
+
+/// How a client wants its call.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOptions {
+    /// Whether output is streamed at all, or only the result.
+    pub output: bool,
+    /// What happens when the client is slower than the child.
+    pub flow: Flow,
+    /// Largest piece of output, in bytes.
+    pub frame_bytes_max: usize,
+    /// Budget of the text for a model, in tokens; the session's ceiling bounds it.
+    pub output_tokens: u32,
+}
+
+impl StreamOptions {
+    /// Everything streamed in full frames.
+    pub const fn new(flow: Flow, output_tokens: u32) -> Self {
+        Self { output: true, flow, frame_bytes_max: FRAME_BYTES_MAX, output_tokens }
+    }
+}
+
+/// Why a call that collects output came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The start was refused.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The input was refused.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// A call under way. Dropping it tells the session that the client is gone.
+#[derive(Debug)]
+pub struct CallStream {
+    updates: mpsc::Receiver<Update>,
+    guard: CallGuard,
+    options: StreamOptions,
+    reading: Option<(ProcessId, AttemptNumber, LogReader)>,
+    /// The answer, which waits until all output before it has been handed out.
+    answered: Option<(CallResult, Option<Arc<OutputLog>>)>,
+    over: bool,
+}
+
+impl CallStream {
+    pub(super) const fn new(
+        updates: mpsc::Receiver<Update>,
+        guard: CallGuard,
+        options: StreamOptions,
+    ) -> Self {
+        Self { updates, guard, options, reading: None, answered: None, over: false }
+    }
+
+    /// The next thing to see; `None` after the end. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Item, CallError<Refused>>> {
+        while !self.over {
+            if let Some((result, log)) = self.answered.take() {
+                return Some(Ok(self.rest_of(result, log)));
+            }
+            let update = match &mut self.reading {
+                Some((_, attempt, reader)) if self.options.output => {
+                    let attempt = *attempt;
+                    tokio::select! {
+                        // Updates first: an attempt is told of before its output.
+                        biased;
+                        update = self.updates.recv() => update,
+                        next = reader.next(self.options.frame_bytes_max) => match next {
+                            Next::Piece(piece) => return Some(Ok(Item::Output { attempt, piece })),
+                            Next::Gap(gap) => return Some(Ok(Item::Gap { attempt, gap })),
+                            // All output has been seen; what is left is the answer.
+                            Next::Closed(_) => self.updates.recv().await,
+                        },
+                    }
+                }
+                Some(_) | None => self.updates.recv().await,
+            };
+            match self.take(update) {
+                Ok(Some(item)) => return Some(Ok(item)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, update: Option<Update>) -> Result<Option<Item>, CallError<Refused>> {
+        match update {
+            None => Err(CallError::SessionGone),
+            Some(Update::Collecting { process, attempt, reader }) => {
+                // Without streaming nobody reads, and a reader that blocks would stall the child for ever.
+                self.reading = self.options.output.then_some((process, attempt, reader));
+                Ok(None)
+            }
+            Some(Update::AttemptStarted { process, attempt }) => {
+                Ok(Some(Item::AttemptStarted { process, attempt }))
+            }
+            Some(Update::Started { process, argv, cwd }) => Ok(Some(Item::Started { process, argv, cwd })),
+            // Only those who follow are told, and this call has its answer to wait for.
+            Some(Update::Exited { .. }) => Ok(None),
+            Some(Update::Answer { answer, log }) => {
+                self.guard.answered();
+                match *answer {
+                    Answer::Exec(Ok(result)) | Answer::Write(Ok(result)) => {
+                        self.reading = self.reader_for(&result, log.as_ref());
+                        self.answered = Some((result, log));
+                        Ok(None)
+                    }
+                    Answer::Exec(Err(refused)) => Err(CallError::Refused(refused.into())),
+                    Answer::Write(Err(refused)) => Err(CallError::Refused(refused.into())),
+                    _ => Err(CallError::SessionGone),
+                }
+            }
+        }
+    }
+
+    /// The reader of the result's range: the one that has been reading, or, for an answer that was remembered, one
+    /// from the start of the range.
+    fn reader_for(
+        &mut self,
+        result: &CallResult,
+        log: Option<&Arc<OutputLog>>,
+    ) -> Option<(ProcessId, AttemptNumber, LogReader)> {
+        if !self.options.output {
+            return None;
+        }
+        match self.reading.take() {
+            Some(reading) if reading.1 == result.attempt => Some(reading),
+            _ => log.map(|log| (result.process, result.attempt, log.reader(result.from, self.options.flow))),
+        }
+    }
+
+    /// What is left of the output that belongs to the answer, then the answer.
+    fn rest_of(&mut self, result: CallResult, log: Option<Arc<OutputLog>>) -> Item {
+        if let Some((_, attempt, reader)) = &mut self.reading
+            && reader.cursor() < result.next
+        {
+            let attempt = *attempt;
+            let left = usize::try_from(result.next - reader.cursor()).unwrap_or(usize::MAX);
+            let item = match reader.try_next(left.min(self.options.frame_bytes_max)) {
+                Some(Next::Piece(piece)) => Some(Item::Output { attempt, piece }),
+                Some(Next::Gap(gap)) => Some(Item::Gap { attempt, gap }),
+                Some(Next::Closed(_)) | None => None,
+            };
+            if let Some(item) = item {
+                self.answered = Some((result, log));
+                return item;
+            }
+        }
+        self.finish(result, log)
+    }
+
+    fn finish(&mut self, mut result: CallResult, log: Option<Arc<OutputLog>>) -> Item {
+        self.over = true;
+        if let Some((process, attempt, reader)) = self.reading.take()
+            && reader.cursor() > result.next
+        {
+            // The stream got ahead of what the session knew: the next answer must not repeat it.
+            result.next = reader.cursor();
+            self.guard.has_read(process, attempt, result.next);
+        }
+        let omitted_bytes = log.as_ref().map_or(0, |log| log.omitted(result.from, result.next));
+        let header = Header {
+            chunk_id: Some(result.chunk_id.clone()),
+            wall_time: Some(result.wall_time),
+            state: match result.exit {
+                Some(exit) => Some(ProcessState::Exited(exit.shell_code())),
+                None => result.live_process().map(ProcessState::Running),
+            },
+        };
+        let segments = log.map_or_else(Vec::new, |log| log.snapshot(result.from, result.next));
+        let tokens = self.options.output_tokens.min(result.output_tokens_max);
+        let text = render(&header, &segments, tokens);
+        Item::Result(Box::new(Collected { result, omitted_bytes, text }))
+    }
+}
