@@ -92,8 +92,15 @@ pub(super) struct Watch {
 }
 
 impl Drop for Watch {
+    /// Requests are left over only if the runtime has gone before their walk: then the kills are made here, so that a
+    /// service that shuts down in a hurry leaves nothing either.
     fn drop(&mut self) {
         self.agents.get_mut().unwrap_or_else(PoisonError::into_inner).iter().for_each(AbortHandle::abort);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let kills = state.requests.iter().filter(|request| request.signal == Signal::KILL);
+        if kills.clone().next().is_some() {
+            kill_members(kills.map(|request| &request.tree));
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod errors;
 mod fake;
 mod inherited;
 mod load;
+mod measure;
 mod run;
 mod subject;
 mod terminal;
