@@ -260,6 +260,27 @@ mod tests {
         assert_eq!(panicked.unwrap_err().code(), tonic::Code::Internal);
     }
 
+    #[tokio::test]
+    async fn a_stream_that_panics_ends_with_trailers() {
+        struct Broken;
+        impl http_body::Body for Broken {
+            type Data = Bytes;
+            type Error = Status;
+            fn poll_frame(
+                self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+                panic!("on purpose")
+            }
+        }
+        let mut body = Guarded::new(Body::new(Broken), Bounds::of(&http::Request::new(())));
+        let mut next = async || std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+        let trailers = next().await.unwrap().unwrap().into_trailers().unwrap();
+        assert_eq!(trailers["grpc-status"], "13");
+        assert!(trailers.contains_key("grpc-status-details-bin"));
+        assert!(next().await.is_none());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_stream_ends_with_trailers_at_its_deadline_even_if_it_always_has_more() {
         struct Endless;

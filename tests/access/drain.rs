@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout};
 use tokio_stream::StreamExt as _;
 use tonic::Code;
@@ -103,6 +104,10 @@ async fn clients_that_are_only_connected_hold_nothing_up() {
     let channel = plain(address);
     list(channel.clone(), &[("authorization", &credential)]).await.unwrap();
     let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut halfway = tokio::net::TcpStream::connect(address).await.unwrap();
+    halfway.write_all(b"PRI * HTTP").await.unwrap();
+    // Until the server has taken them in.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let started = Instant::now();
     assert!(edge.shutdown().await);
     assert!(started.elapsed() < Duration::from_secs(5), "not the whole drain time");

@@ -102,3 +102,36 @@ async fn plaintext_is_refused_on_every_address_that_others_can_reach() {
         edge.serve_tcp(listener, tokens(), None).unwrap();
     }
 }
+
+/// The sockets of this process whose other end is `peer`.
+fn sockets_to(peer: std::net::SocketAddr) -> Vec<std::os::fd::OwnedFd> {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+    let numbers = fds.filter_map(|fd| fd.unwrap().file_name().to_str()?.parse().ok()).collect::<Vec<i32>>();
+    let copies = numbers.into_iter().filter_map(|fd| pidfd_getfd(&own, fd, PidfdGetfdFlags::empty()).ok());
+    copies
+        .filter(|fd| {
+            let found = rustix::net::getpeername(fd).ok().flatten();
+            found.is_some_and(|found| std::net::SocketAddr::try_from(found).is_ok_and(|found| found == peer))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn small_answers_leave_at_once_on_every_accepted_socket() {
+    let edge = edge();
+    let address = on_tcp(&edge).await;
+    let client = tokio::net::TcpStream::connect(address).await.unwrap();
+    let ours = client.local_addr().unwrap();
+    let find = async {
+        loop {
+            let accepted = sockets_to(ours);
+            if accepted.iter().any(|socket| rustix::net::sockopt::tcp_nodelay(socket).unwrap()) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(crate::support::PATIENCE, find).await.expect("TCP_NODELAY is set");
+}
