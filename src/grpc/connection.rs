@@ -218,7 +218,7 @@ mod tests {
             let mut answer = Vec::new();
             client.read_to_end(&mut answer).await.unwrap();
             serving.await.unwrap();
-            assert_eq!(started.elapsed().as_secs(), UNUSED_MAX.as_secs(), "{greeting:?}");
+            assert!(started.elapsed() < UNUSED_MAX + Duration::from_secs(1), "{greeting:?}");
         }
     }
 }
