@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use environment::{Environment, Inherit};
 pub use limits::{Limits, WhenFull};
-pub use listen::{Listen, Tls, default_runtime_dir};
+pub use listen::{Listen, Tls};
 pub use load::{ConfigError, Place};
 pub use logging::{Format, Logging};
 pub use rights::{Approval, Grant, Granular, Network, Profile, Rights};
