@@ -1,7 +1,11 @@
 //! The gRPC edge: it translates between the wire and the host, and decides nothing.
 
+pub mod auth;
 pub mod codec;
+pub mod listen;
+pub mod server;
 mod status;
+pub mod tls;
 
 /// Messages and services of `unified_exec.v1`, generated from `proto/`.
 pub mod pb {

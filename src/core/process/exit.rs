@@ -93,6 +93,11 @@ pub struct Exit {
 }
 
 impl Exit {
+    /// Whether it came within `window` of the spawn; the bound itself is early, and only the reaper's time counts.
+    pub fn is_early(&self, window: Duration) -> bool {
+        self.lifetime <= window
+    }
+
     /// The code that a shell, or timeout(1), would report.
     pub const fn shell_code(&self) -> i32 {
         match self.reason {

@@ -56,6 +56,8 @@ pub(crate) struct Kill {
     pub(crate) reason: EndReason,
     /// How far.
     pub(crate) step: KillStep,
+    /// When TERM was sent: an exit before that was the process's own.
+    pub(crate) since: Option<Instant>,
     /// The calls that wait for it.
     pub(crate) callers: Vec<CallId>,
 }
@@ -96,6 +98,8 @@ pub(crate) struct Process {
     pub(crate) created_at: Instant,
     pub(crate) used_at: Instant,
     pub(crate) kill: Option<Kill>,
+    /// Whether its slot of the table went to another process.
+    pub(crate) gave_room: bool,
     /// Whether it and all its descendants are known to be gone.
     pub(crate) tree_gone: bool,
     /// Whether an answer has told a caller of its end.
@@ -148,13 +152,17 @@ impl Process {
 
     /// Whether it takes a slot of the table: one that makes room for another does not.
     pub(crate) fn occupies_slot(&self) -> bool {
-        !matches!(self.phase, Phase::Ended { .. })
-            && self.kill.as_ref().is_none_or(|kill| kill.reason != EndReason::Pruned)
+        !matches!(self.phase, Phase::Ended { .. }) && !self.gave_room
     }
 
     /// Whether nothing of it is left that could be signalled.
     pub(crate) fn is_gone(&self) -> bool {
         self.tree_gone && self.exit().is_some()
+    }
+
+    /// Whether it is gone and the feed has said so: nothing more will come of it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_gone() && matches!(self.phase, Phase::Ended { .. })
     }
 
     /// Whether its call's wait is its life.

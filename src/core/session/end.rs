@@ -14,7 +14,9 @@ use crate::core::ids::{AttemptNumber, CallId, ProcessId};
 use crate::core::limits::{
     EXIT_COLLECT, EXIT_FEED, KILL_GRACE, REAP_MAX, RETENTION_DEFAULT, TOMBSTONE_AGE, TOMBSTONES_MAX,
 };
-use crate::core::process::{EndReason, Exit, ExitStatus, InputEnd, Kill, KillStep, Phase, TimeoutKind};
+use crate::core::process::{
+    EndReason, Exit, ExitStatus, InputEnd, Kill, KillStep, Phase, Process, TimeoutKind,
+};
 use crate::core::signal::{Scope, Signal};
 use crate::core::spawn::{Descendant, ResourceUsage};
 use crate::core::time::Instant;
@@ -45,12 +47,13 @@ impl Session {
         at: Instant,
     ) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        if process.attempt_number() != number || process.exit().is_some() {
+        let Some(attempt) = process.attempt().filter(|attempt| attempt.number == number) else { return };
+        if process.exit().is_some() {
             return;
         }
-        let started_at = process.attempt().map_or(process.created_at, |attempt| attempt.started_at);
+        let started_at = attempt.started_at;
         let reason = match (&process.kill, status) {
-            (Some(kill), _) if kill.step != KillStep::Pending => kill.reason,
+            (Some(kill), _) if kill.since.is_some_and(|since| since <= at) => kill.reason,
             (_, ExitStatus::Code(_)) => EndReason::Exited,
             (_, ExitStatus::Signal { .. }) => EndReason::Signalled,
         };
@@ -76,9 +79,9 @@ impl Session {
         } else {
             self.timers.set(Timer::ExitCollect(id), at + EXIT_COLLECT);
             self.timers.set(Timer::ExitFeed(id), at + EXIT_FEED);
-            self.check_conditions(id);
+            self.check_conditions(now, id);
         }
-        self.resolve_kill_if_gone(now, id);
+        self.settle_end(now, id);
     }
 
     pub(super) fn on_closed(&mut self, now: Instant, id: ProcessId, number: AttemptNumber, end: u64) {
@@ -94,7 +97,8 @@ impl Session {
             self.enter_ended(now, id);
         }
         self.publish(now, Some(id), FeedKind::OutputsClosed { process: id, attempt: number, end });
-        self.check_conditions(id);
+        self.check_conditions(now, id);
+        self.settle_end(now, id);
     }
 
     /// Answers about the end of a process no longer wait for its outputs.
@@ -113,6 +117,12 @@ impl Session {
         }
     }
 
+    /// The feed waits no longer for trailing output.
+    pub(super) fn on_feed_wait_over(&mut self, now: Instant, id: ProcessId) {
+        self.enter_ended(now, id);
+        self.settle_end(now, id);
+    }
+
     /// The feed tells the end, and the process becomes a tombstone.
     pub(super) fn enter_ended(&mut self, now: Instant, id: ProcessId) {
         self.collect_end(now, id);
@@ -124,29 +134,42 @@ impl Session {
         self.timers.set(Timer::Retention(id), now + retention);
         self.timers.set(Timer::Tombstone(id), now + TOMBSTONE_AGE);
         self.publish(now, Some(id), FeedKind::ProcessExited { process: id, exit });
-        self.check_conditions(id);
+        self.check_conditions(now, id);
         self.ended.push_back(id);
-        self.bury(TOMBSTONES_MAX, now);
     }
 
-    /// Forgets the oldest ended processes beyond `keep`; those with living descendants stay reachable for Clean.
-    fn bury(&mut self, keep: usize, now: Instant) {
-        let mut excess = self.ended.len().saturating_sub(keep);
-        let mut at = 0;
-        while excess > 0 && at < self.ended.len() {
-            let id = self.ended[at];
-            if self.processes.get(&id).is_some_and(|process| !process.is_gone() || process.kill.is_some()) {
-                at += 1;
-                continue;
+    /// After a step towards a process's end: whoever waits for it to be gone is told last, then room is made among
+    /// the tombstones.
+    fn settle_end(&mut self, now: Instant, id: ProcessId) {
+        if let Some(process) = self.processes.get(&id)
+            && process.kill.is_some()
+            && process.is_gone()
+        {
+            // Nothing is left to signal; until the feed has told of it, the ladder only waits.
+            let settled = process.is_settled();
+            self.timers.stop(&Timer::KillGrace(id));
+            self.timers.stop(&Timer::KillReap(id));
+            if settled {
+                self.resolve_kill(now, id, Vec::new());
             }
-            excess -= 1;
+        }
+        self.bury(now);
+    }
+
+    /// Forgets the oldest tombstones beyond the bound. Ended processes with living descendants stay reachable for
+    /// Clean, and push nobody out.
+    fn bury(&mut self, now: Instant) {
+        let buriable: Vec<ProcessId> =
+            self.ended.iter().copied().filter(|id| self.processes.get(id).is_some_and(can_bury)).collect();
+        let excess = buriable.len().saturating_sub(TOMBSTONES_MAX);
+        for id in buriable.into_iter().take(excess) {
             self.forget(now, id);
         }
     }
 
     pub(super) fn on_tombstone_aged(&mut self, now: Instant, id: ProcessId) {
         let Some(process) = self.processes.get(&id) else { return };
-        if process.is_gone() {
+        if can_bury(process) {
             self.forget(now, id);
         } else {
             self.timers.set(Timer::Tombstone(id), now + TOMBSTONE_AGE);
@@ -155,10 +178,13 @@ impl Session {
 
     fn forget(&mut self, now: Instant, id: ProcessId) {
         for call in self.waits_on(id) {
-            let over =
-                self.waits.get(&call).is_some_and(|wait| matches!(wait.kind, WaitKind::Condition { .. }));
-            if over {
-                self.answer_condition(call, super::ConditionEnd::Ended);
+            match self.waits.get(&call).map(|wait| &wait.kind) {
+                Some(WaitKind::Condition { .. }) => {
+                    self.answer_condition(now, call, super::ConditionEnd::Ended)
+                }
+                // Only at the end of a session, and only on a process that could not be killed.
+                Some(_) => self.answer(now, call, WaitEnd::Interrupted),
+                None => {}
             }
         }
         let exit = self.processes.get(&id).and_then(|process| process.exit().copied());
@@ -169,8 +195,9 @@ impl Session {
 
     /// Drops everything that is known of a process.
     pub(super) fn remove(&mut self, id: ProcessId) {
-        self.timers.stop(&Timer::Retention(id));
-        self.timers.stop(&Timer::Tombstone(id));
+        for timer in Timer::of(id) {
+            self.timers.stop(&timer);
+        }
         self.ended.retain(|ended| *ended != id);
         let Some(process) = self.processes.remove(&id) else { return };
         for request in &process.requests {
@@ -218,7 +245,7 @@ impl Session {
     ) {
         let alive: Vec<ProcessId> = processes
             .into_iter()
-            .filter(|id| self.processes.get(id).is_some_and(|known| !known.is_gone()))
+            .filter(|id| self.processes.get(id).is_some_and(|known| !known.is_settled()))
             .collect();
         let remaining = alive.iter().copied().collect();
         self.sweeps.insert(call, Sweep { kind, remaining, report: EndReport::default() });
@@ -228,7 +255,8 @@ impl Session {
         self.finish_sweep(now, call);
     }
 
-    /// Starts the ladder, or joins the one that runs. What is gone is not touched.
+    /// Starts the ladder, or joins the one that runs. What is gone is not touched; who asks is told when the feed
+    /// has told of it.
     pub(super) fn begin_kill(
         &mut self,
         now: Instant,
@@ -237,11 +265,15 @@ impl Session {
         caller: Option<CallId>,
     ) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        if process.is_gone() {
+        if process.is_settled() || (process.is_gone() && caller.is_none()) {
             return;
         }
-        let kill =
-            process.kill.get_or_insert_with(|| Kill { reason, step: KillStep::Pending, callers: Vec::new() });
+        let kill = process.kill.get_or_insert_with(|| Kill {
+            reason,
+            step: KillStep::Pending,
+            since: None,
+            callers: Vec::new(),
+        });
         kill.callers.extend(caller);
         self.advance_kill(now, id);
     }
@@ -249,12 +281,12 @@ impl Session {
     /// Takes the first step of a ladder as soon as there is something to signal.
     pub(super) fn advance_kill(&mut self, now: Instant, id: ProcessId) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        let spawned = process.attempt().is_some();
-        let Some(kill) = process.kill.as_mut().filter(|kill| spawned && kill.step == KillStep::Pending)
-        else {
+        let alive = process.attempt().is_some() && !process.is_gone();
+        let Some(kill) = process.kill.as_mut().filter(|kill| alive && kill.step == KillStep::Pending) else {
             return;
         };
         kill.step = KillStep::Term;
+        kill.since = Some(now);
         let (signal, scope) = (Signal::TERM, Scope::Tree);
         self.effects.push_back(Effect::Signal { process: id, signal, scope, call: None });
         self.timers.set(Timer::KillGrace(id), now + KILL_GRACE);
@@ -279,6 +311,20 @@ impl Session {
         let surveyed = |kill: &Kill| kill.step == KillStep::Survey;
         if self.processes.get(&id).and_then(|process| process.kill.as_ref()).is_some_and(surveyed) {
             self.resolve_kill(now, id, alive);
+            self.let_go(now, id);
+            self.bury(now);
+        }
+    }
+
+    /// A process that would not die: a one-shot's call, which only its end would answer, is told that it lives.
+    fn let_go(&mut self, now: Instant, id: ProcessId) {
+        if self.processes.get(&id).is_none_or(|process| process.exit().is_some()) {
+            return;
+        }
+        for call in self.waits_on(id) {
+            if self.waits.get(&call).is_some_and(|wait| matches!(wait.kind, WaitKind::OneShot)) {
+                self.answer(now, call, WaitEnd::Yielded);
+            }
         }
     }
 
@@ -288,30 +334,35 @@ impl Session {
             return;
         }
         process.tree_gone = true;
-        self.resolve_kill_if_gone(now, id);
-        self.bury(TOMBSTONES_MAX, now);
-    }
-
-    fn resolve_kill_if_gone(&mut self, now: Instant, id: ProcessId) {
-        if self.processes.get(&id).is_some_and(|process| process.kill.is_some() && process.is_gone()) {
-            self.resolve_kill(now, id, Vec::new());
-        }
+        self.settle_end(now, id);
     }
 
     /// The ladder of a process is over: everybody who waits for it is told.
-    pub(super) fn resolve_kill(&mut self, now: Instant, id: ProcessId, survivors: Vec<Descendant>) {
+    fn resolve_kill(&mut self, now: Instant, id: ProcessId, survivors: Vec<Descendant>) {
         self.timers.stop(&Timer::KillGrace(id));
         self.timers.stop(&Timer::KillReap(id));
         let Some(process) = self.processes.get_mut(&id) else { return };
         let Some(kill) = process.kill.take() else { return };
         let exit = process.exit().copied();
+        self.tell_killers(now, id, kill, exit, &survivors);
+    }
+
+    /// Tells everybody who wanted a process to end what became of it.
+    pub(super) fn tell_killers(
+        &mut self,
+        now: Instant,
+        id: ProcessId,
+        kill: Kill,
+        exit: Option<Exit>,
+        survivors: &[Descendant],
+    ) {
         for call in kill.callers {
             if let Some(sweep) = self.sweeps.get_mut(&call) {
                 sweep.remaining.remove(&id);
                 if survivors.is_empty() {
                     sweep.report.ended.push((id, exit));
                 } else {
-                    sweep.report.survivors.push((id, survivors.clone()));
+                    sweep.report.survivors.push((id, survivors.to_vec()));
                 }
             }
             self.finish_sweep(now, call);
@@ -329,8 +380,24 @@ impl Session {
             SweepKind::Terminate => self.reply(call, Answer::Terminate(Ok(sweep.report))),
             SweepKind::Clean | SweepKind::Close => {
                 self.publish(now, None, FeedKind::Cleaned { ended, survivors });
+                if sweep.kind == SweepKind::Close {
+                    self.forget_all(now);
+                }
                 self.reply(call, Answer::Ended(sweep.report));
             }
         }
     }
+
+    /// The session is over: whoever still waits on a process or follows it is told.
+    fn forget_all(&mut self, now: Instant) {
+        let all: Vec<ProcessId> = self.processes.keys().copied().collect();
+        for id in all {
+            self.forget(now, id);
+        }
+    }
+}
+
+/// Whether forgetting it loses nobody: all of it is gone, and nobody waits for that.
+fn can_bury(process: &Process) -> bool {
+    process.is_settled() && process.kill.is_none()
 }

@@ -13,8 +13,9 @@
 //! input brings its `now`, which must not go backwards. An input is handled whole before the next one.
 //!
 //! **Promises.** Each call gets exactly one answer unless its client drops it. A process publishes one
-//! `ProcessExited`, before its `OutputsClosed` and after all its output that came within 100 ms. An interrupt ends
-//! waits and never a process, except a one-shot. What is asked twice under one request id happens once.
+//! `ProcessExited`, after all its output that came within 100 ms; its `OutputsClosed` follows, unless the outputs had
+//! ended before the process did. `Cleaned` comes after everything that it ended. An interrupt ends waits and never a
+//! process, except a one-shot. What is asked twice under one request id happens once.
 
 mod change;
 mod effect;
@@ -220,7 +221,7 @@ impl Session {
             match timer {
                 Timer::Window(process) => self.on_window_passed(process),
                 Timer::ExitCollect(process) => self.collect_end(now, process),
-                Timer::ExitFeed(process) => self.enter_ended(now, process),
+                Timer::ExitFeed(process) => self.on_feed_wait_over(now, process),
                 Timer::OneShot(process) => self.on_timeout(now, process, TimeoutKind::OneShot),
                 Timer::Hard(process) => self.on_timeout(now, process, TimeoutKind::Hard),
                 Timer::NoOutput(process) => {
@@ -249,9 +250,9 @@ impl Session {
         self.effects.pop_front()
     }
 
-    /// Whether the session has been closed and everything of it is answered.
+    /// Whether the session has been closed and everything of it is answered and told.
     pub fn is_over(&self) -> bool {
-        self.closing && self.sweeps.is_empty()
+        self.closing && self.sweeps.is_empty() && self.processes.is_empty()
     }
 
     /// The session as it is at this moment.

@@ -18,12 +18,19 @@ impl Session {
             WhenFull::Reject => None,
         };
         let victim = victim.ok_or(StartError::TableFull { limit })?;
-        self.begin_kill(now, victim, EndReason::Pruned, None);
+        let Some(process) = self.processes.get_mut(&victim) else { return Ok(()) };
+        if process.exit().is_some() {
+            // Telling its end is all that it still holds the slot for; its descendants live on.
+            self.enter_ended(now, victim);
+        } else {
+            process.gave_room = true;
+            self.begin_kill(now, victim, EndReason::Pruned, None);
+        }
         Ok(())
     }
 
     /// The least recently used process that is neither among the most recently used ones nor in use; one that has
-    /// ended comes before one that lives. Uses are numbered, so there are no ties.
+    /// ended comes first, then one that is being ended anyhow. Uses are numbered, so there are no ties.
     fn victim(&self) -> Option<ProcessId> {
         let mut by_use: Vec<&Process> =
             self.processes.values().filter(|process| process.occupies_slot()).collect();
@@ -32,7 +39,7 @@ impl Session {
             .into_iter()
             .skip(PROTECTED_PROCESSES)
             .filter(|process| !self.is_busy(process))
-            .min_by_key(|process| (process.exit().is_none(), process.used))
+            .min_by_key(|process| (process.exit().is_none(), process.kill.is_none(), process.used))
             .map(|process| process.id)
     }
 

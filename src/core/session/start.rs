@@ -81,6 +81,7 @@ impl Session {
                 created_at: now,
                 used_at: now,
                 kill: None,
+                gave_room: false,
                 tree_gone: false,
                 told: false,
                 followers: Vec::new(),
@@ -116,7 +117,9 @@ impl Session {
     ) {
         let early_window = self.limits.early_window;
         let one_shot_timeout = |asked| self.limits.one_shot_timeout(asked);
-        let Some(process) = self.processes.get_mut(&id) else { return };
+        let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Starting) else {
+            return;
+        };
         let attempt =
             AttemptView { number, pid, enforced, started_at: now, output_end: 0, outputs_closed: false };
         process.attempts.push(attempt.clone());
@@ -159,7 +162,7 @@ impl Session {
         attempt: AttemptNumber,
         error: SpawnError,
     ) {
-        if !self.processes.contains_key(&id) {
+        if self.processes.get(&id).is_none_or(|process| process.phase != Phase::Starting) {
             return;
         }
         self.publish(now, Some(id), FeedKind::SpawnFailed { process: id, attempt, error: error.clone() });
@@ -177,8 +180,11 @@ impl Session {
                 self.reply(caller, failed.clone());
             }
         }
-        self.resolve_kill(now, id, Vec::new());
+        let kill = self.processes.get_mut(&id).and_then(|process| process.kill.take());
         self.remove(id);
+        if let Some(kill) = kill {
+            self.tell_killers(now, id, kill, None, &[]);
+        }
     }
 
     pub(super) fn on_window_passed(&mut self, id: ProcessId) {

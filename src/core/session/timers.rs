@@ -37,6 +37,25 @@ pub(super) enum Timer {
     Tombstone(ProcessId),
 }
 
+impl Timer {
+    /// Every timer of a process.
+    pub(super) const fn of(process: ProcessId) -> [Self; 11] {
+        [
+            Self::Window(process),
+            Self::ExitCollect(process),
+            Self::ExitFeed(process),
+            Self::OneShot(process),
+            Self::Hard(process),
+            Self::NoOutput(process),
+            Self::AfterDisconnect(process),
+            Self::KillGrace(process),
+            Self::KillReap(process),
+            Self::Retention(process),
+            Self::Tombstone(process),
+        ]
+    }
+}
+
 /// The timers that are set.
 #[derive(Debug, Default)]
 pub(super) struct Timers {

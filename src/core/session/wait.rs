@@ -10,6 +10,7 @@ use super::{
     Session, TargetError, WaitEnd, WaitFor, WaitResult, WatchOutcome, WriteError,
 };
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, TurnId};
+use crate::core::limits::YIELD_MAX;
 use crate::core::process::{EndReason, Phase, Process};
 use crate::core::time::Instant;
 
@@ -52,6 +53,8 @@ pub(super) enum WaitKind {
     Poll {
         /// Input that the call brought and that was not delivered, as an empty range.
         stdin: Option<(u64, u64)>,
+        /// Whether its answer carries output.
+        collects: bool,
     },
     /// A condition.
     Condition {
@@ -127,6 +130,18 @@ impl Wait {
     }
 }
 
+impl Wait {
+    /// Whether its answer is one that a model reads: a stream's acknowledgement leaves output and end to the next one.
+    const fn carries_output(&self) -> bool {
+        match &self.kind {
+            WaitKind::Start { .. } | WaitKind::OneShot => true,
+            WaitKind::Write(write) => write.collect.is_some(),
+            WaitKind::Poll { collects, .. } => *collects,
+            WaitKind::Condition { .. } => false,
+        }
+    }
+}
+
 impl Session {
     /// Registers a call that waits, and tells it which output is its own.
     pub(super) fn begin_wait(&mut self, now: Instant, call: CallId, mut wait: Wait) {
@@ -160,9 +175,12 @@ impl Session {
         let Some(wait) = self.waits.get_mut(&first) else { return };
         wait.callers.push(call);
         let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
+        let starts = matches!(wait.kind, WaitKind::Start { .. } | WaitKind::OneShot);
         self.effects
             .push_back(Effect::Progress { call, progress: Progress::Collecting { process, attempt, from } });
-        self.tell_progress_so_far(call, process);
+        if starts {
+            self.tell_progress_so_far(call, process);
+        }
     }
 
     pub(super) fn tell_progress_so_far(&mut self, call: CallId, process: ProcessId) {
@@ -194,6 +212,7 @@ impl Session {
     pub(super) fn set_yield(&mut self, now: Instant, call: CallId, length: Duration) {
         let held = !self.holds.is_empty();
         let Some(wait) = self.waits.get_mut(&call) else { return };
+        wait.paused += still_held(wait.yields, now);
         if held {
             self.timers.stop(&Timer::Wait(call));
             wait.yields = Yield::Held { left: length, since: now };
@@ -244,7 +263,7 @@ impl Session {
         wait.yields = Yield::Unset;
         match &mut wait.kind {
             WaitKind::Write(_) => self.stop_or_answer_write(now, call, WaitEnd::Yielded),
-            WaitKind::Condition { .. } => self.answer_condition(call, ConditionEnd::TimedOut),
+            WaitKind::Condition { .. } => self.answer_condition(now, call, ConditionEnd::TimedOut),
             WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Poll { .. } => {
                 self.answer(now, call, WaitEnd::Yielded);
             }
@@ -281,10 +300,12 @@ impl Session {
         let process = self.processes.get_mut(&wait.process)?;
         let attempt = process.attempt_number();
         let from = if wait.attempt == attempt { wait.from } else { 0 };
-        let next = process.output_end().max(from);
-        process.cursor = process.cursor.max(next);
         let exit = process.exit().copied();
-        process.told |= exit.is_some();
+        let next = if wait.carries_output() { process.output_end().max(from) } else { from };
+        if wait.carries_output() {
+            process.cursor = process.cursor.max(next);
+            process.told |= exit.is_some();
+        }
         let end = if exit.is_some() { WaitEnd::Exited } else { end };
         Some(CallResult {
             process: wait.process,
@@ -299,8 +320,12 @@ impl Session {
             next,
             outputs_closed: process.outputs_closed(),
             stdin: match &wait.kind {
+                // What was never begun would start where the input is now, not where it was when the call came.
+                WaitKind::Write(WriteWait { stage: Stage::Queued, .. }) => {
+                    Some((process.input.committed, process.input.committed))
+                }
                 WaitKind::Write(write) => Some(write.stdin),
-                WaitKind::Poll { stdin } => *stdin,
+                WaitKind::Poll { stdin, .. } => *stdin,
                 WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Condition { .. } => None,
             },
             chunk_id,
@@ -342,11 +367,11 @@ impl Session {
             let (process, condition) = (wait.process, wait.condition);
             self.effects.push_back(Effect::Watch { wait: call, process, attempt, from, condition });
         }
-        self.check_condition(call);
+        self.check_condition(now, call);
     }
 
     /// Answers a wait whose condition is met already, or cannot be met any more.
-    pub(super) fn check_condition(&mut self, call: CallId) {
+    pub(super) fn check_condition(&mut self, now: Instant, call: CallId) {
         let Some(wait) = self.waits.get(&call) else { return };
         let WaitKind::Condition { condition, watched } = &wait.kind else { return };
         let Some(process) = self.processes.get(&wait.process) else { return };
@@ -368,21 +393,21 @@ impl Session {
             Condition::Literal(_) | Condition::Regex(_) | Condition::Quiet(_) => None,
         };
         if let Some(outcome) = outcome {
-            self.answer_condition(call, outcome);
+            self.answer_condition(now, call, outcome);
         }
     }
 
     /// Checks every condition about a process.
-    pub(super) fn check_conditions(&mut self, process: ProcessId) {
+    pub(super) fn check_conditions(&mut self, now: Instant, process: ProcessId) {
         for call in self.waits_on(process) {
-            self.check_condition(call);
+            self.check_condition(now, call);
         }
     }
 
     /// There is output: waits for any of it are over.
     pub(super) fn meet_output_waits(
         &mut self,
-        _now: Instant,
+        now: Instant,
         process: ProcessId,
         number: AttemptNumber,
         end: u64,
@@ -395,22 +420,22 @@ impl Session {
             .map(|(call, wait)| (*call, wait.from))
             .collect();
         for (call, from) in met {
-            self.answer_condition(call, ConditionEnd::Met(Some((from, end))));
+            self.answer_condition(now, call, ConditionEnd::Met(Some((from, end))));
         }
     }
 
-    pub(super) fn on_watched(&mut self, _now: Instant, call: CallId, outcome: WatchOutcome) {
+    pub(super) fn on_watched(&mut self, now: Instant, call: CallId, outcome: WatchOutcome) {
         let end = match outcome {
             WatchOutcome::Found { from, to } => ConditionEnd::Met(Some((from, to))),
             WatchOutcome::Ended { .. } => ConditionEnd::Ended,
         };
         if let Some(Wait { kind: WaitKind::Condition { watched, .. }, .. }) = self.waits.get_mut(&call) {
             *watched = false;
-            self.answer_condition(call, end);
+            self.answer_condition(now, call, end);
         }
     }
 
-    pub(super) fn answer_condition(&mut self, call: CallId, end: ConditionEnd) {
+    pub(super) fn answer_condition(&mut self, now: Instant, call: CallId, end: ConditionEnd) {
         let Some(wait) = self.end_wait(call) else { return };
         let Some(process) = self.processes.get(&wait.process) else { return };
         let output_end = process
@@ -422,6 +447,7 @@ impl Session {
         for caller in wait.callers {
             self.reply(caller, Answer::Wait(Ok(result.clone())));
         }
+        self.client_changed(now, wait.process);
     }
 
     /// Ends every wait of a turn. No process ends, except one-shots, whose wait is their life.
@@ -440,7 +466,7 @@ impl Session {
                     self.answer(now, waiting, WaitEnd::OneShotInterrupted);
                 }
                 WaitKind::Write(_) => self.stop_or_answer_write(now, waiting, WaitEnd::Interrupted),
-                WaitKind::Condition { .. } => self.answer_condition(waiting, ConditionEnd::Interrupted),
+                WaitKind::Condition { .. } => self.answer_condition(now, waiting, ConditionEnd::Interrupted),
                 WaitKind::Start { .. } | WaitKind::Poll { .. } => {
                     self.answer(now, waiting, WaitEnd::Interrupted)
                 }
@@ -467,9 +493,16 @@ impl Session {
             && let Some(wait) = self.waits.get_mut(&first)
         {
             wait.callers.retain(|caller| *caller != call);
-            // A delivery goes on to its own deadline, so that its outcome is known to a repeat.
-            if wait.callers.is_empty() && !matches!(wait.kind, WaitKind::Write(_)) {
-                self.abandon(now, first);
+            if wait.callers.is_empty() {
+                match wait.kind {
+                    // A delivery goes on to its own deadline, so that its outcome is known to a repeat. One without a
+                    // deadline gets one: a child that does not read must not keep the lane for somebody who is gone.
+                    WaitKind::Write(WriteWait { collect: None, stopping: None, .. }) => {
+                        self.set_yield(now, first, YIELD_MAX);
+                    }
+                    WaitKind::Write(_) => {}
+                    _ => self.abandon(now, first),
+                }
             }
         }
         let followed: Vec<ProcessId> = self.processes.keys().copied().collect();

@@ -38,17 +38,16 @@ impl Session {
         let process = self.known(id)?;
         let (attempt, from, committed) = (process.attempt_number(), process.cursor, process.input.committed);
         let exit = process.exit().copied();
-        if let (Phase::Ended { .. }, Some(exit)) = (&process.phase, exit)
-            && process.told
-        {
+        if let Some(exit) = exit.filter(|_| process.told) {
             return Err(TargetError::Gone { process: id, exit: Box::new(exit) }.into());
         }
         let polls = write.input.is_empty() && !write.eof;
-        let delivers = !polls && exit.is_none() && process.input.present;
+        let delivers = !polls && exit.is_none();
         if delivers {
+            if !process.input.present && (write.eof || !is_interrupt(&write.input)) {
+                return Err(WriteError::NoStdin { process: id });
+            }
             self.may_send(id)?;
-        } else if !polls && exit.is_none() && !is_interrupt(&write.input) {
-            return Err(WriteError::NoStdin { process: id });
         }
         self.touch(now, id);
         let asked = match write.answer {
@@ -56,12 +55,13 @@ impl Session {
             WriteAnswer::Delivered => None,
         };
         let yield_time = if polls { self.limits.poll_yield(asked) } else { self.limits.write_yield(asked) };
+        let collects = matches!(write.answer, WriteAnswer::Collect { .. });
         let kind = if delivers {
-            let collect = matches!(write.answer, WriteAnswer::Collect { .. }).then_some(yield_time);
             let stdin = (committed, committed);
+            let collect = collects.then_some(yield_time);
             WaitKind::Write(WriteWait { stage: Stage::Queued, stdin, collect, stopping: None })
         } else {
-            WaitKind::Poll { stdin: (!polls).then_some((committed, committed)) }
+            WaitKind::Poll { stdin: (!polls).then_some((committed, committed)), collects }
         };
         if let Some((request, fingerprint)) = write.request {
             self.remember(request, fingerprint, id, call);
@@ -72,13 +72,6 @@ impl Session {
             if matches!(write.answer, WriteAnswer::Delivered) {
                 return Ok(());
             }
-        } else if !polls && exit.is_none() {
-            self.effects.push_back(Effect::Signal {
-                process: id,
-                signal: Signal::INT,
-                scope: Scope::Group,
-                call: None,
-            });
         }
         if self.waits.get(&call).is_some_and(|wait| wait.yields == super::wait::Yield::Unset) {
             self.set_yield(now, call, yield_time);
@@ -123,6 +116,13 @@ impl Session {
             }
             let Some(next) = process.input.queue.pop_front() else { return };
             let committed = process.input.committed;
+            if !process.input.present {
+                // The one input that such a process takes.
+                let (signal, scope) = (Signal::INT, Scope::Group);
+                self.effects.push_back(Effect::Signal { process: id, signal, scope, call: None });
+                self.finish_delivery(now, next.call, WriteOutcome::Whole);
+                continue;
+            }
             if let Some(ended) = process.input.ended {
                 let refusal = WriteError::StdinEnded { process: id, committed, by: ended.by() };
                 self.refuse_write(now, next.call, refusal);
@@ -218,7 +218,7 @@ impl Session {
         let id = wait.process;
         let WaitKind::Write(write) = &mut wait.kind else { return };
         let stage = write.stage;
-        if stage == Stage::Active {
+        if stage == Stage::Active && write.stopping != Some(WaitEnd::Interrupted) {
             write.stopping = Some(end);
         }
         let Some(process) = self.processes.get_mut(&id) else { return };
