@@ -203,7 +203,7 @@ impl Command {
             }
         }
         if let Some(cwd) = &self.cwd {
-            no_nul("working_directory", cwd.as_bytes())?;
+            no_nul("cwd", cwd.as_bytes())?;
         }
         for var in &self.env {
             check_variable("env", var)?;
@@ -297,7 +297,7 @@ impl EnvPolicy {
 
     /// Refuses variables that no environment can hold.
     pub fn check(&self) -> Result<(), InvalidCommand> {
-        self.set.iter().try_for_each(|var| check_variable("environment_policy.set", var))
+        self.set.iter().try_for_each(|var| check_variable("env_policy.set", var))
     }
 }
 

@@ -2,6 +2,10 @@
 
 pub mod auth;
 pub mod codec;
+mod connection;
+mod door;
+mod guard;
+mod health;
 pub mod listen;
 pub mod server;
 mod status;

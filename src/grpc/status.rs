@@ -63,10 +63,20 @@ pub(super) fn call_deadline() -> Status {
     access(Code::DeadlineExceeded, ErrorReason::CallDeadline, message, [])
 }
 
-/// A method that this server does not have.
-pub(super) fn no_such_method(path: &str) -> Status {
-    let message = format!("this server has no method {path}");
-    access(Code::Unimplemented, ErrorReason::NotImplemented, message, [("feature", path)])
+/// The detailed form of a refusal by the gRPC library itself, which happens before any handler.
+pub(super) fn undetailed(bare: &Status, path: &str) -> Option<Status> {
+    match bare.code() {
+        Code::Unimplemented => {
+            let message = match bare.message() {
+                "" => format!("this server has no method {path}"),
+                message => message.to_owned(),
+            };
+            Some(access(bare.code(), ErrorReason::NotImplemented, message, [("feature", path)]))
+        }
+        // What the library calls internal is what it could not read: a request cut short or without its message.
+        Code::Internal => Some(access(Code::InvalidArgument, ErrorReason::StreamProtocol, bare.message(), [])),
+        _ => None,
+    }
 }
 
 /// A defect of the service; the log says more under the same id.

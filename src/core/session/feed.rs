@@ -137,5 +137,7 @@ pub enum FeedKind {
     PolicyChanged {
         /// The revision now in force.
         revision: u64,
+        /// What changed, by its names on the wire.
+        fields: Vec<&'static str>,
     },
 }

@@ -35,8 +35,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use effect::{
-    Answer, CallResult, ConditionEnd, ControlError, Effect, EndReport, InterruptReport, Progress, StartError,
-    TargetError, UpdateError, WaitEnd, WaitResult, WriteError,
+    Answer, CallResult, ConditionEnd, ControlError, Effect, EndReport, HoldError, InterruptReport, Progress,
+    StartError, TargetError, UpdateError, WaitEnd, WaitResult, WriteError,
 };
 pub use feed::{FeedEvent, FeedKind};
 pub use input::{
@@ -288,9 +288,7 @@ impl Session {
                 return Err(TargetError::Gone { process, exit: Box::new(*exit) }.into());
             }
             None if known.attempt().is_none() => {
-                return Err(
-                    ControlFailure::Refused { reason: "the process is still being started".into() }.into()
-                );
+                return Err(ControlError::Starting { process });
             }
             Some(_) | None => {}
         }

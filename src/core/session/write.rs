@@ -86,7 +86,11 @@ impl Session {
             return Err(WriteError::StdinEnded { process: id, committed, by: ended.by() });
         }
         if process.input.queue.len() >= INPUT_QUEUE_MAX {
-            return Err(WriteError::QueueFull { process: id, limit: INPUT_QUEUE_MAX });
+            return Err(WriteError::QueueFull {
+                process: id,
+                limit: INPUT_QUEUE_MAX,
+                committed: process.input.committed,
+            });
         }
         Ok(())
     }

@@ -485,7 +485,7 @@ fn told(kind: &FeedKind) -> String {
         FeedKind::ProcessRemoved { pruned, .. } => format!("process_removed pruned={pruned}"),
         FeedKind::Interrupted { turn, waits } => format!("interrupted {turn} {waits}"),
         FeedKind::Cleaned { ended, survivors } => format!("cleaned {ended} {survivors}"),
-        FeedKind::PolicyChanged { revision } => format!("policy_changed {revision}"),
+        FeedKind::PolicyChanged { revision, .. } => format!("policy_changed {revision}"),
     }
 }
 

@@ -181,7 +181,7 @@ fn a_call_hears_its_progress_before_its_output() {
     let progress = bench.progress(call);
     assert!(matches!(progress[0], Progress::Collecting { from: 0, .. }), "{progress:?}");
     assert!(matches!(progress[1], Progress::AttemptStarted { .. }), "{progress:?}");
-    assert!(matches!(progress[2], Progress::Started { process: started } if *started == process));
+    assert!(matches!(progress[2], Progress::Started { process: started, .. } if *started == process));
     let spawn = bench.effects.iter().position(|(_, effect)| matches!(effect, Effect::Spawn { .. }));
     assert_eq!(spawn, Some(0), "the log is opened before anybody collects from it");
 }

@@ -251,7 +251,10 @@ fn too_much_waiting_input_is_refused() {
         bench.write(input(process, "x").frame());
     }
     let call = bench.write(input(process, "x").frame());
-    assert_eq!(*bench.write_error(call), WriteError::QueueFull { process, limit: INPUT_QUEUE_MAX });
+    assert_eq!(
+        *bench.write_error(call),
+        WriteError::QueueFull { process, limit: INPUT_QUEUE_MAX, committed: 0 }
+    );
     let poll = bench.poll(process);
     assert!(bench.waits(poll), "a poll never queues behind input");
 }
