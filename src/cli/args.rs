@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::commands::{
-    attach, capabilities, completions, config, events, exec, logs, ps, resize, serve, sessions, stop, wait, write,
+    attach, capabilities, completions, config, events, exec, logs, ps, resize, serve, sessions, stop, wait,
+    write,
 };
 use super::connect::{self, Client, Credentials, Server};
 use super::failure::Failure;
@@ -136,7 +137,9 @@ mod tests {
 
     #[test]
     fn times_are_read_as_people_write_them() {
-        for (text, ms) in [("300ms", 300), ("5", 5_000), ("1.5s", 1_500), ("2m", 120_000), ("1h", 3_600_000), ("0", 0)] {
+        for (text, ms) in
+            [("300ms", 300), ("5", 5_000), ("1.5s", 1_500), ("2m", 120_000), ("1h", 3_600_000), ("0", 0)]
+        {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for text in ["", "s", "5 s", "-1s", "1d", "1e400s", "."] {

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -25,7 +24,7 @@ use crate::grpc::pb::session_service_client::SessionServiceClient;
 /// A server that takes longer to answer a connection is not there.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Told to connections whose own address says nothing; never resolved.
-const NOWHERE: Uri = Uri::from_static("http://localhost");
+const NOWHERE: &str = "http://localhost";
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,9 +134,11 @@ impl Client {
             Server::Tcp { uri, tls } => {
                 let mut endpoint = Endpoint::from(uri.clone()).connect_timeout(CONNECT_MAX).tcp_nodelay(true);
                 if *tls {
-                    endpoint = endpoint.tls_config(client_tls(credentials)?).map_err(|error| tls_failed(&error))?;
+                    endpoint =
+                        endpoint.tls_config(client_tls(credentials)?).map_err(|error| tls_failed(&error))?;
                 }
-                let channel = endpoint.connect().await.map_err(|error| unreachable_address(server, &error))?;
+                let channel =
+                    endpoint.connect().await.map_err(|error| unreachable_address(server, &error))?;
                 Ok(Self::new(channel, bearer(credentials.token.as_deref())?, false))
             }
         }
@@ -147,45 +148,40 @@ impl Client {
     pub(super) async fn connect_if_there(path: &Path) -> Result<Option<Self>, Failure> {
         match unix(path).await {
             Ok(channel) => Ok(Some(Self::new(channel, Bearer(None), true))),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
+            {
                 Ok(None)
             }
             Err(error) => Err(unreachable_socket(path, &error)),
         }
     }
 
-    /// Speaks over one pipe of this process.
-    pub(super) async fn over(pipe: DuplexStream) -> Result<Self, Failure> {
-        let channel = once(pipe).await.map_err(|error| {
-            Failure::new(format!("the server within this process does not answer: {}", causes(&error)))
-        })?;
-        Ok(Self::new(channel, Bearer(None), true))
+    /// Speaks to a server within this process.
+    pub(super) fn within(channel: Channel) -> Self {
+        Self::new(channel, Bearer(None), true)
     }
 }
 
-/// Connects first and speaks HTTP then, so that the system's error is at hand.
+/// Connects first and speaks HTTP then, so that the system's error is at hand. When the connection ends, so does the
+/// channel: a server that was started anew has none of our sessions.
 async fn unix(path: &Path) -> io::Result<Channel> {
     let stream = tokio::net::UnixStream::connect(path).await?;
-    once(stream).await.map_err(io::Error::other)
-}
-
-/// A channel over a connection that stands; when that ends, so does the channel.
-async fn once<S>(stream: S) -> Result<Channel, tonic::transport::Error>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
     let stream = Arc::new(Mutex::new(Some(stream)));
     let connector = tower::service_fn(move |_: Uri| {
         let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
-        std::future::ready(stream.map(TokioIo::new).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)))
+        std::future::ready(
+            stream.map(TokioIo::new).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)),
+        )
     });
-    Endpoint::from(NOWHERE).connect_with_connector(connector).await
+    Endpoint::from_static(NOWHERE).connect_with_connector(connector).await.map_err(io::Error::other)
 }
 
 fn bearer(file: Option<&Path>) -> Result<Bearer, Failure> {
     let Some(file) = file else { return Ok(Bearer(None)) };
     let token = listen::read_token(file).map_err(|error| {
-        let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+        let source =
+            std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
         let failure = Failure::usage(format!("the token cannot be used: {error}{source}"));
         match error {
             ListenError::System { .. } => {
@@ -203,8 +199,9 @@ fn bearer(file: Option<&Path>) -> Result<Bearer, Failure> {
 
 fn client_tls(credentials: &Credentials) -> Result<ClientTlsConfig, Failure> {
     let Some(authority) = &credentials.authority else {
-        return Err(Failure::usage("https needs the certificate that the server's is checked against")
-            .hint("name it with --tls-ca FILE or $UEXEC_TLS_CA; for a self-signed server it is its own certificate"));
+        return Err(Failure::usage("https needs the certificate that the server's is checked against").hint(
+            "name it with --tls-ca FILE or $UEXEC_TLS_CA; for a self-signed server it is its own certificate",
+        ));
     };
     let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(authority)?));
     if let Some((certificate, key)) = &credentials.identity {
@@ -227,7 +224,9 @@ fn unreachable_socket(path: &Path, error: &io::Error) -> Failure {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             failure.hint("start one with `uexec serve`, or name another with --server")
         }
-        io::ErrorKind::PermissionDenied => failure.hint("only the user that runs the server can use its sockets"),
+        io::ErrorKind::PermissionDenied => {
+            failure.hint("only the user that runs the server can use its sockets")
+        }
         _ => failure,
     }
 }

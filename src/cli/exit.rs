@@ -57,7 +57,8 @@ mod tests {
         assert_eq!(of(&exit(3)), 3);
         assert_eq!(of(&exit(137)), 137);
         assert_eq!(of(&exit(-1)), FAILED);
-        let timeout = pb::Exit { shell_code: 143, reason: pb::ExitReason::Timeout.into(), ..Default::default() };
+        let timeout =
+            pb::Exit { shell_code: 143, reason: pb::ExitReason::Timeout.into(), ..Default::default() };
         assert_eq!(of(&timeout), TIMEOUT);
     }
 }

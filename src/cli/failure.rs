@@ -105,13 +105,8 @@ impl From<Status> for Failure {
         let reason = info.map(|info| info.reason.clone()).unwrap_or_default();
         let facts: BTreeMap<String, String> =
             info.map(|info| info.metadata.clone().into_iter().collect()).unwrap_or_default();
-        let mut failure = Self {
-            code: exit_code(&reason),
-            message: message(&status),
-            hints: Vec::new(),
-            reason,
-            facts,
-        };
+        let mut failure =
+            Self { code: exit_code(&reason), message: message(&status), hints: Vec::new(), reason, facts };
         for violation in details.bad_request().into_iter().flat_map(|request| &request.field_violations) {
             if !failure.message.contains(&violation.description) {
                 failure.hints.push(format!("{}: {}", violation.field, violation.description));
@@ -186,7 +181,9 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_start_has_a_shells_codes() {
-        for (reason, code) in [("PROGRAM_NOT_FOUND", 127), ("PROGRAM_NOT_EXECUTABLE", 126), ("CWD_NOT_FOUND", 125)] {
+        for (reason, code) in
+            [("PROGRAM_NOT_FOUND", 127), ("PROGRAM_NOT_EXECUTABLE", 126), ("CWD_NOT_FOUND", 125)]
+        {
             let details = ErrorDetails::with_error_info(reason, "unified-exec", []);
             let status = Status::with_error_details(Code::NotFound, "x", details);
             assert_eq!(Failure::from(status).code(), code, "{reason}");

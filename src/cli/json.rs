@@ -15,11 +15,15 @@ use crate::grpc::pb;
 /// `message` of the type `name` of `unified_exec.v1`.
 pub(super) fn value(name: &str, message: &impl Message) -> Result<Value, Failure> {
     let unknown = || Failure::new(format!("the contract has no message {name}; this is a defect of uexec"));
-    let descriptor =
-        pool().and_then(|pool| pool.get_message_by_name(&format!("unified_exec.v1.{name}"))).ok_or_else(unknown)?;
-    let dynamic = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).map_err(|_| unknown())?;
-    let options =
-        SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false).skip_default_fields(false);
+    let descriptor = pool()
+        .and_then(|pool| pool.get_message_by_name(&format!("unified_exec.v1.{name}")))
+        .ok_or_else(unknown)?;
+    let dynamic =
+        DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).map_err(|_| unknown())?;
+    let options = SerializeOptions::new()
+        .use_proto_field_name(true)
+        .stringify_64_bit_integers(false)
+        .skip_default_fields(false);
     Ok(dynamic.serialize_with_options(Serializer, &options)?)
 }
 
@@ -55,7 +59,8 @@ mod tests {
     #[test]
     fn messages_have_the_contracts_names() {
         let exit = pb::Exit { status: Some(pb::exit::Status::Code(0)), ..Default::default() };
-        let process = pb::Process { process_id: 1234, stdin_committed: 7, exit: Some(exit), ..Default::default() };
+        let process =
+            pb::Process { process_id: 1234, stdin_committed: 7, exit: Some(exit), ..Default::default() };
         let value = value("Process", &process).expect("known");
         assert_eq!(value["process_id"], 1234);
         assert_eq!(value["stdin_committed"], 7);
@@ -67,7 +72,8 @@ mod tests {
 
     #[test]
     fn output_is_text_if_it_can_be() {
-        let frame = |data: &'static [u8]| pb::Output { data: bytes::Bytes::from_static(data), ..Default::default() };
+        let frame =
+            |data: &'static [u8]| pb::Output { data: bytes::Bytes::from_static(data), ..Default::default() };
         assert_eq!(output(&frame(b"hi\n")).expect("known")["text"], "hi\n");
         assert_eq!(output(&frame(b"\xff")).expect("known")["data"], "/w==");
     }

@@ -64,7 +64,12 @@ impl Sink {
         if self.json {
             return self.line(&serde_json::json!({ "gap": super::json::value("Gap", gap)? })).await;
         }
-        note(&format!("{} bytes are no longer retained (offsets {} to {})", gap.end - gap.start, gap.start, gap.end));
+        note(&format!(
+            "{} bytes are no longer retained (offsets {} to {})",
+            gap.end - gap.start,
+            gap.start,
+            gap.end
+        ));
         Ok(())
     }
 
@@ -73,7 +78,8 @@ impl Sink {
         if !self.json {
             return Ok(());
         }
-        let line: serde_json::Map<String, serde_json::Value> = [(name.to_owned(), value)].into_iter().collect();
+        let line: serde_json::Map<String, serde_json::Value> =
+            [(name.to_owned(), value)].into_iter().collect();
         self.line(&line.into()).await
     }
 

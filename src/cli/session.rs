@@ -39,13 +39,16 @@ impl SessionArg {
 
 /// The only session; sessions of an `exec` that runs at the moment are meant only if there is nothing else.
 fn only(sessions: Vec<pb::Session>) -> Result<String, Failure> {
-    let lasting: Vec<&pb::Session> =
-        sessions.iter().filter(|session| session.labels.get(LABEL).is_none_or(|made| made != FOR_EXEC)).collect();
+    let lasting: Vec<&pb::Session> = sessions
+        .iter()
+        .filter(|session| session.labels.get(LABEL).is_none_or(|made| made != FOR_EXEC))
+        .collect();
     match (lasting.as_slice(), sessions.as_slice()) {
         ([session], _) => Ok(session.session_id.clone()),
         ([], [session]) => Ok(session.session_id.clone()),
-        (_, []) => Err(Failure::usage("there is no session")
-            .hint("`uexec exec --detach -- COMMAND` starts a process in one; `uexec sessions create` makes one")),
+        (_, []) => Err(Failure::usage("there is no session").hint(
+            "`uexec exec --detach -- COMMAND` starts a process in one; `uexec sessions create` makes one",
+        )),
         _ => Err(sessions.iter().fold(
             Failure::usage("there are several sessions; say which one with --session ID or $UEXEC_SESSION"),
             |failure, session| failure.hint(describe(session)),
@@ -87,7 +90,10 @@ mod tests {
         assert!(only(vec![]).is_err());
         assert_eq!(only(vec![session("a", None)]).expect("one"), "a");
         assert_eq!(only(vec![session("x", Some(FOR_EXEC))]).expect("one"), "x");
-        assert_eq!(only(vec![session("x", Some(FOR_EXEC)), session("b", Some(FOR_DETACHED))]).expect("one"), "b");
+        assert_eq!(
+            only(vec![session("x", Some(FOR_EXEC)), session("b", Some(FOR_DETACHED))]).expect("one"),
+            "b"
+        );
         let several = only(vec![session("a", None), session("b", None)]).expect_err("two").to_text();
         assert!(several.contains("hint: a ") && several.contains("hint: b "), "{several}");
     }

@@ -74,7 +74,9 @@ pub(super) fn undetailed(bare: &Status, path: &str) -> Option<Status> {
             Some(access(bare.code(), ErrorReason::NotImplemented, message, [("feature", path)]))
         }
         // What the library calls internal is what it could not read: a request cut short or without its message.
-        Code::Internal => Some(access(Code::InvalidArgument, ErrorReason::StreamProtocol, bare.message(), [])),
+        Code::Internal => {
+            Some(access(Code::InvalidArgument, ErrorReason::StreamProtocol, bare.message(), []))
+        }
         _ => None,
     }
 }

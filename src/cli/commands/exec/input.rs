@@ -29,7 +29,9 @@ pub(super) async fn forward(mut target: Target, process_id: u32) {
     if let Err(status) = answer {
         let failure = Failure::from(status);
         // A command that does not read its input to the end is nothing special.
-        if !["PROCESS_ENDED", "STDIN_CLOSED", "INPUT_ABANDONED", "SESSION_NOT_FOUND"].contains(&failure.reason()) {
+        if !["PROCESS_ENDED", "STDIN_CLOSED", "INPUT_ABANDONED", "SESSION_NOT_FOUND"]
+            .contains(&failure.reason())
+        {
             output::note(&format!("input is not forwarded any more: {}", failure.to_text().trim_end()));
         }
     }

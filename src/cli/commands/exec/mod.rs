@@ -172,7 +172,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
     match find_server(global, &args).await? {
         Some(client) => on_server(client, global, &args).await,
         None => {
-            let (embedded, client) = Embedded::start(global).await?;
+            let (embedded, client) = Embedded::start(global)?;
             let code = in_own_session(client, global, &args).await;
             embedded.end().await;
             code
@@ -250,7 +250,13 @@ async fn session_for_detached(client: &mut Client, args: &Args) -> Result<String
     let ours = |session: &pb::Session| session.labels.get(LABEL).is_some_and(|made| made == FOR_DETACHED);
     match sessions.into_iter().find(ours) {
         Some(session) if args.sandbox.is_none() => Ok(session.session_id),
-        _ => created(client.session.create_session(args.session(FOR_DETACHED, client.same_machine)).await?.into_inner()),
+        _ => created(
+            client
+                .session
+                .create_session(args.session(FOR_DETACHED, client.same_machine))
+                .await?
+                .into_inner(),
+        ),
     }
 }
 
@@ -275,7 +281,8 @@ async fn detach(mut client: Client, global: &Global, args: &Args, session: Strin
             _ => {}
         }
     }
-    let process_id = process_id.ok_or_else(|| Failure::new("the server did not say which process it started"))?;
+    let process_id =
+        process_id.ok_or_else(|| Failure::new("the server did not say which process it started"))?;
     if global.json {
         json::print(&serde_json::json!({ "session_id": session, "process_id": process_id }))?;
     } else {
@@ -287,7 +294,9 @@ async fn detach(mut client: Client, global: &Global, args: &Args, session: Strin
 /// The session of detached processes may have been made elsewhere: relative paths start where we are.
 fn here_joined(cwd: &str) -> String {
     let Ok(here) = std::env::current_dir() else { return cwd.to_owned() };
-    here.join(Path::new(cwd)).to_str().map_or_else(|| cwd.to_owned(), |dir| dir.trim_end_matches('/').to_owned())
+    here.join(Path::new(cwd))
+        .to_str()
+        .map_or_else(|| cwd.to_owned(), |dir| dir.trim_end_matches('/').to_owned())
 }
 
 #[cfg(test)]
