@@ -24,6 +24,7 @@ mod process;
 mod procfs;
 mod refusal;
 mod server;
+mod service;
 mod skip;
 
 use std::fmt::Write as _;

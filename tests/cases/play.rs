@@ -224,7 +224,7 @@ impl Play<'_> {
         request.full_terminal = std::env::var_os("OVERLAY").is_none();
         let wanted = &self.case.service_expect;
         // The shortest wait, so that most of a case happens in the background; the default where the return is timed.
-        request.yield_time_ms = wanted.yield_ms.or(wanted.max_return_ms.is_none().then_some(250));
+        request.yield_time_ms = wanted.yield_ms.or_else(|| wanted.max_return_ms.is_none().then_some(250));
         let started = loop {
             match Process::start(&self.session, request.clone()).await {
                 Ok(process) => break Started::Process(process),

@@ -61,7 +61,12 @@ impl Server {
     }
 
     fn arguments(runtime: &Path) -> Vec<String> {
-        vec!["serve".into(), "--runtime-dir".into(), runtime.display().to_string()]
+        vec![
+            "serve".into(),
+            "--allow-full-access".into(),
+            "--runtime-dir".into(),
+            runtime.display().to_string(),
+        ]
     }
 
     async fn spawn(mut command: Command, runtime: TempDir) -> Self {

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use unified_exec::core::command::TerminalSize;
-use unified_exec::core::spawn::{SpawnError, SpawnPlan, Stdio};
+use unified_exec::core::spawn::{SpawnError, SpawnPlan};
 use unified_exec::spawn::fake::Script;
 
 use crate::run::{PATIENCE, Running, plan, soon};
@@ -164,78 +163,4 @@ async fn want_of_descriptors_is_told_and_leaves_nothing(subject: Subject) {
         nothing_left_since(&before).await;
     }
     assert!(refused >= 3 && started >= 3, "{refused} refused, {started} started");
-}
-
-/// Not a case: prints what a start costs beside the bare system, with little and with much memory.
-/// `cargo test --release --features test-util --test conformance measure -- --ignored --nocapture`
-#[test]
-#[ignore = "measures"]
-fn measure() {
-    use unified_exec::host::clock::Clock;
-    use unified_exec::host::ports::Spawner;
-    use unified_exec::spawn::{LocalSpawner, Options, Trees};
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(4)
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        for mebibytes in [0_usize, 1024] {
-            let ballast = vec![1_u8; mebibytes << 20];
-            let mut rows: Vec<(&str, Vec<Duration>)> = Vec::new();
-            let modes = [("cgroups", Trees::Cgroups), ("process table", Trees::ProcessTable)];
-            let mut spawners = Vec::new();
-            for (name, trees) in modes {
-                spawners.push((name, LocalSpawner::start(Clock::start(), Options { trees }).unwrap()));
-            }
-            for _ in 0..300 {
-                note(&mut rows, "bare", bare);
-                for (name, spawner) in &spawners {
-                    let kinds = [
-                        ("pipes", Stdio::Pipes { stdin: false }),
-                        ("terminal", Stdio::Terminal(TerminalSize::default())),
-                    ];
-                    for (kind, stdio) in kinds {
-                        let started = tokio::time::Instant::now();
-                        let child = spawner.spawn(plan(&["/bin/true"], stdio)).await.unwrap();
-                        let spawned = started.elapsed();
-                        child.exit.await;
-                        let ended = started.elapsed();
-                        let label = |what: &str| -> &'static str { format!("{name}, {kind}: {what}").leak() };
-                        add(&mut rows, label("start"), spawned);
-                        add(&mut rows, label("start to exit"), ended);
-                    }
-                }
-            }
-            println!("with {} MiB:", ballast.len() >> 20);
-            for (name, mut times) in rows {
-                times.sort();
-                println!(
-                    "  {name:<42} p50 {:>7.0?}  p99 {:>7.0?}",
-                    times[times.len() / 2],
-                    times[times.len() * 99 / 100]
-                );
-            }
-        }
-    });
-}
-
-fn add(rows: &mut Vec<(&'static str, Vec<Duration>)>, name: &'static str, time: Duration) {
-    match rows.iter_mut().find(|(of, _)| *of == name) {
-        Some((_, times)) => times.push(time),
-        None => rows.push((name, vec![time])),
-    }
-}
-
-fn note(rows: &mut Vec<(&'static str, Vec<Duration>)>, name: &'static str, act: impl FnOnce()) {
-    let started = tokio::time::Instant::now();
-    act();
-    add(rows, name, started.elapsed());
-}
-
-#[expect(clippy::disallowed_methods, reason = "what the product is compared with")]
-fn bare() {
-    let status = std::process::Command::new("/bin/true").stdin(std::process::Stdio::null()).status().unwrap();
-    assert!(status.success());
 }
