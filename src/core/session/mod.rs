@@ -252,7 +252,7 @@ impl Session {
 
     /// Whether the session has been closed and everything of it is answered and told.
     pub fn is_over(&self) -> bool {
-        self.closing && self.sweeps.is_empty() && self.processes.is_empty()
+        self.closing && self.sweeps.is_empty()
     }
 
     /// The session as it is at this moment.
