@@ -12,6 +12,7 @@
 //! agent never decides about itself.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -172,7 +173,12 @@ pub(super) enum Entry {
     /// The connection itself says who it is.
     Known(Caller),
     /// Each request presents a token.
-    ByToken(Arc<Tokens>),
+    ByToken {
+        /// One of these.
+        tokens: Arc<Tokens>,
+        /// Where the connection comes from, for the log.
+        peer: SocketAddr,
+    },
     /// Nobody may come in here: a Unix peer of another user.
     Closed,
 }
@@ -201,9 +207,11 @@ impl Access {
         self.check_origin(request.headers())?;
         let caller = match entry {
             Entry::Known(caller) => Some(caller.clone()),
-            Entry::ByToken(tokens) => bearer(request.headers()).and_then(|token| tokens.find(token)).cloned(),
+            Entry::ByToken { tokens, .. } => {
+                bearer(request.headers()).and_then(|token| tokens.find(token)).cloned()
+            }
             Entry::Closed => {
-                self.count_refusal("peer of another user");
+                self.count_refusal(entry);
                 return Err(status::peer_refused());
             }
         };
@@ -213,7 +221,7 @@ impl Access {
             return Ok(());
         }
         let Some(caller) = caller else {
-            self.count_refusal("missing or wrong token");
+            self.count_refusal(entry);
             return Err(status::credential_refused());
         };
         if REVIEWER_ONLY.contains(&path) {
@@ -223,13 +231,20 @@ impl Access {
         Ok(())
     }
 
-    fn count_refusal(&self, why: &'static str) {
+    fn count_refusal(&self, entry: &Entry) {
         let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         let now = Instant::now();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.is_none_or(|last| now.duration_since(last) >= LOG_EVERY) {
             *logged = Some(now);
-            tracing::warn!(why, refused, "credential refused");
+            match entry {
+                Entry::ByToken { peer, .. } => {
+                    tracing::warn!(%peer, refused, "credential refused: wrong or no token")
+                }
+                Entry::Known(_) | Entry::Closed => {
+                    tracing::warn!(refused, "credential refused: peer of another user")
+                }
+            }
         }
     }
 
@@ -275,7 +290,7 @@ mod tests {
         let token = |letter: &str| Token::parse(&letter.repeat(40)).unwrap();
         let tokens =
             Tokens::new().with(&token("a"), caller(Role::Agent)).with(&token("r"), caller(Role::Reviewer));
-        Entry::ByToken(Arc::new(tokens))
+        Entry::ByToken { tokens: Arc::new(tokens), peer: ([127, 0, 0, 1], 9).into() }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{Accept, TlsAcceptor};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,9 +27,11 @@ use super::door::Door;
 use super::listen::Socket;
 
 /// Connections of one listener at once; more wait in its queue. Strangers must not use up the descriptors of sessions.
-const CONNECTIONS_MAX: usize = 1024;
-/// A client that has connected speaks at once; one that does not holds a place that others need.
-const GREETING_MAX: Duration = Duration::from_secs(10);
+const CONNECTIONS_MAX: usize = 4096;
+/// A TLS handshake takes a few round trips; one that takes longer holds a place that others need.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// So does a connection that nobody calls on. Clients reconnect by themselves.
+const UNUSED_MAX: Duration = Duration::from_secs(60);
 /// Pause after a failed accept: it fails for want of descriptors, and trying at once burns a core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Calls of one connection at once.
@@ -73,11 +75,18 @@ where
         .max_header_list_size(HEADERS_MAX)
         // Nobody reads it, and recorded conversations differ by nothing else.
         .auto_date_header(false);
+    let usage = door.usage();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(io), TowerToHyperService::new(door)));
     tokio::select! {
         ended = connection.as_mut() => return log_end(ended),
-        () = ending.closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = usage.none_for(UNUSED_MAX) => return,
+        () = ending.closing.cancelled() => {}
     }
+    if !usage.any() {
+        // It may not even have said that it speaks HTTP/2, and a farewell would wait for that.
+        return;
+    }
+    connection.as_mut().graceful_shutdown();
     tokio::select! {
         ended = connection => log_end(ended),
         () = ending.dropping.cancelled() => {}
@@ -113,42 +122,38 @@ fn entry_of_peer(stream: &UnixStream, role: Role) -> Entry {
 }
 
 /// Accepts from a TCP listener.
-pub(super) async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, door: Door, ending: Ending) {
+pub(super) async fn accept_tcp(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    door: impl Fn(SocketAddr) -> Door,
+    ending: Ending,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Some((accepted, place)) = next(&places, &ending, || listener.accept()).await {
         let (stream, peer) = accepted;
-        let connection = greet(stream, peer, tls.clone(), door.clone(), ending.clone());
-        spawn(&ending, place, connection);
+        // Small answers must not wait for the acknowledgement of the ones before.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
+        }
+        let door = door(peer);
+        match &tls {
+            None => spawn(&ending, place, serve(stream, door, ending.clone())),
+            Some(tls) => spawn(&ending, place, shake_hands(tls.accept(stream), peer, door, ending.clone())),
+        }
     }
 }
 
-/// Shakes hands with a TCP client, then serves it.
-async fn greet(stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, door: Door, ending: Ending) {
-    // Small answers must not wait for the acknowledgement of the ones before.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
-    }
-    let greeted = async {
-        match tls {
-            None => stream.readable().await.map(|()| Stream::Plain(stream)),
-            Some(tls) => tls.accept(stream).await.map(|stream| Stream::Tls(Box::new(stream))),
-        }
-    };
-    let greeted = tokio::select! {
-        greeted = timeout(GREETING_MAX, greeted) => greeted,
+/// Lets a TLS client in, then serves it.
+async fn shake_hands(handshake: Accept<TcpStream>, peer: SocketAddr, door: Door, ending: Ending) {
+    let shaken = tokio::select! {
+        shaken = timeout(HANDSHAKE_MAX, handshake) => shaken,
         () = ending.closing.cancelled() => return,
     };
-    match greeted {
-        Ok(Ok(Stream::Plain(stream))) => serve(stream, door, ending).await,
-        Ok(Ok(Stream::Tls(stream))) => serve(stream, door, ending).await,
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "no connection came about"),
-        Err(_) => tracing::debug!(%peer, "a client connected and said nothing"),
+    match shaken {
+        Ok(Ok(stream)) => serve(stream, door, ending).await,
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
     }
-}
-
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
 }
 
 fn spawn(
@@ -172,6 +177,9 @@ where
     F: Future<Output = io::Result<T>>,
 {
     let accepted = async {
+        if places.available_permits() == 0 {
+            tracing::warn!("a listener has as many connections as it may; others wait");
+        }
         let place = Arc::clone(places).acquire_owned().await.ok()?;
         loop {
             match accept().await {
@@ -186,5 +194,31 @@ where
     tokio::select! {
         accepted = accepted => accepted,
         () = ending.closing.cancelled() => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::time::Instant;
+    use tonic::service::Routes;
+
+    use super::*;
+    use crate::grpc::auth::Access;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_nobody_calls_on_is_closed_in_time() {
+        for greeting in [&b""[..], b"PRI * HTTP/2.0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"]
+        {
+            let door = Door::new(Routes::default(), Arc::new(Access::new(Vec::new())), Entry::Closed);
+            let (mut client, server) = duplex(1024);
+            client.write_all(greeting).await.unwrap();
+            let started = Instant::now();
+            let serving = tokio::spawn(serve(server, door, Ending::default()));
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.unwrap();
+            serving.await.unwrap();
+            assert!(started.elapsed() < UNUSED_MAX + Duration::from_secs(1), "{greeting:?}");
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -28,11 +30,34 @@ pub(super) struct Door {
     routes: Routes,
     access: Arc<Access>,
     entry: Arc<Entry>,
+    usage: Usage,
+}
+
+/// Whether any call has come through a door.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Usage(Arc<AtomicBool>);
+
+impl Usage {
+    pub(super) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Resolves after this time if no call has come by then, else never.
+    pub(super) async fn none_for(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+        if self.any() {
+            std::future::pending().await
+        }
+    }
 }
 
 impl Door {
     pub(super) fn new(routes: Routes, access: Arc<Access>, entry: Entry) -> Self {
-        Self { routes, access, entry: Arc::new(entry) }
+        Self { routes, access, entry: Arc::new(entry), usage: Usage::default() }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.usage.clone()
     }
 }
 
@@ -50,6 +75,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        self.usage.0.store(true, Ordering::Relaxed);
         if let Err(refusal) = self.access.admit(&self.entry, &mut request) {
             return Box::pin(async move { Ok(refusal.into_http()) });
         }

@@ -209,6 +209,8 @@ fn timeout(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use http_body::Body as _;
+
     use super::*;
 
     fn message(length: u32) -> Vec<u8> {
@@ -255,7 +257,28 @@ mod tests {
         assert_eq!(hung.code(), tonic::Code::DeadlineExceeded);
         let mut bounds = Bounds::of(&http::Request::new(()));
         let panicked = bounds.answer(async { panic!("on purpose") }).await;
-        assert_eq!(panicked.map(|()| ()).unwrap_err().code(), tonic::Code::Internal);
+        assert_eq!(panicked.unwrap_err().code(), tonic::Code::Internal);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_panics_ends_with_trailers() {
+        struct Broken;
+        impl http_body::Body for Broken {
+            type Data = Bytes;
+            type Error = Status;
+            fn poll_frame(
+                self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+                panic!("on purpose")
+            }
+        }
+        let mut body = Guarded::new(Body::new(Broken), Bounds::of(&http::Request::new(())));
+        let mut next = async || std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+        let trailers = next().await.unwrap().unwrap().into_trailers().unwrap();
+        assert_eq!(trailers["grpc-status"], "13");
+        assert!(trailers.contains_key("grpc-status-details-bin"));
+        assert!(next().await.is_none());
     }
 
     #[tokio::test(start_paused = true)]

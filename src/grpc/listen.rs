@@ -227,7 +227,7 @@ impl Socket {
     /// Listens at `path`, whoever comes has `role`. The socket of a dead server is replaced, a live one's is not.
     /// Must be called within a tokio runtime.
     pub fn bind(path: &Path, role: Role) -> Result<Self, ListenError> {
-        let _one_at_a_time = lock(path.parent().unwrap_or(Path::new("/")))?;
+        let _one_at_a_time = lock(path.parent().unwrap_or_else(|| Path::new("/")))?;
         remove_stale(path)?;
         let listener = UnixListener::bind(path).map_err(system("listen on", path))?;
         std::fs::set_permissions(path, Permissions::from_mode(FILE_MODE))

@@ -145,7 +145,9 @@ impl Edge {
         if tls.is_none() && !address.ip().to_canonical().is_loopback() {
             return Err(PlaintextRefused { address }.into());
         }
-        let door = self.door(Entry::ByToken(Arc::new(tokens)));
+        let edge = self.clone();
+        let tokens = Arc::new(tokens);
+        let door = move |peer| edge.door(Entry::ByToken { tokens: Arc::clone(&tokens), peer });
         let acceptor = tls.map(Tls::acceptor);
         self.0.ending.tasks.spawn(connection::accept_tcp(listener, acceptor, door, self.0.ending.clone()));
         Ok(())
