@@ -29,7 +29,7 @@ fn it_says_where_it_is_and_is_there() {
     assert!(refused.code == 125 && refused.stderr.contains("--token-file"), "{refused:?}");
     // In the same place, the token is found.
     assert_eq!(server.uexec(&["--server", &address, "exec", "--", "echo d"]).ok(), "d\n");
-    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o644)).expect("changed");
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).expect("changed");
     let exposed = elsewhere.uexec(&["--server", &address, "--token-file", &token, "ps"]);
     assert!(exposed.code == 2 && exposed.stderr.contains("0644"), "{exposed:?}");
 }
