@@ -184,7 +184,7 @@ impl Command {
                 no_nul("cmd", cmd.as_bytes())?;
                 if let Some(shell) = shell {
                     no_nul("shell", shell.as_bytes())?;
-                    shell_kind(shell)?;
+                    check_shell("shell", shell)?;
                 }
                 if *login == Some(true) && !defaults.allow_login {
                     return Err(invalid(
@@ -302,12 +302,12 @@ impl EnvPolicy {
 }
 
 /// bash, zsh and sh (also as dash) take `-c` and `-lc` alike; what other programs would make of them is unknown.
-fn shell_kind(shell: &str) -> Result<(), InvalidCommand> {
+pub fn check_shell(field: &'static str, shell: &str) -> Result<(), InvalidCommand> {
     let name = shell.rsplit('/').next().unwrap_or(shell);
     if ["bash", "zsh", "sh", "dash"].contains(&name) {
         Ok(())
     } else {
-        Err(invalid("shell", format!("{shell:?} is none of bash, zsh, sh; give its command line in `argv`")))
+        Err(invalid(field, format!("{shell:?} is none of bash, zsh, sh; give its command line in `argv`")))
     }
 }
 

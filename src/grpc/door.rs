@@ -22,7 +22,7 @@ use super::guard::{BoundedMessages, Bounds, Guarded};
 use super::status;
 
 /// Largest request message. Every gRPC client's own default for what it receives, so nobody is surprised.
-const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub(super) const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The services as one connection sees them. A cheap clone.
 #[derive(Clone, Debug)]

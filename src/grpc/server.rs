@@ -27,8 +27,8 @@ use super::connection::{self, Ending};
 use super::door::Door;
 use super::health;
 use super::listen::Socket;
-use super::pb;
 use super::tls::Tls;
+use super::{pb, services};
 use crate::core::policy::Rights;
 use crate::host::{Host, Settings};
 
@@ -122,7 +122,7 @@ impl Edge {
         let ending = Ending::default();
         let (health, health_service) = health::service(&SERVICES, ending.closing.clone());
         let routes = Routes::new(health_service);
-        let routes = add_reflection(routes).prepare();
+        let routes = services::add(add_reflection(routes), &host, &options.defaults).prepare();
         let access = Arc::new(Access::new(options.allowed_origins));
         Self(Arc::new(Inner { host, routes, access, health, ending, drain: options.drain }))
     }

@@ -109,6 +109,11 @@ impl Host {
         self.0.clock
     }
 
+    /// Whether descendants of its children are held together by cgroups.
+    pub fn uses_cgroups(&self) -> bool {
+        self.0.spawner.uses_cgroups()
+    }
+
     /// The service's own environment.
     pub fn inherited(&self) -> &[EnvVar] {
         &self.0.inherited

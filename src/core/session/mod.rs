@@ -344,4 +344,16 @@ impl Session {
         };
         self.effects.push_back(Effect::Publish(event));
     }
+
+    /// Appends to the feed, on behalf of a call about a process; if its wait is over, of the one that started it.
+    fn publish_for_call(&mut self, now: Instant, call: CallId, process: ProcessId, kind: FeedKind) {
+        let turn = self.waits.get(&call).map(|wait| wait.turn.clone());
+        self.publish(now, Some(process), kind);
+        if let (Some(turn), Some(Effect::Publish(event))) = (turn, self.effects.back_mut()) {
+            event.turn = Some(turn);
+            let pending =
+                |request: &Request| matches!(request.state, RequestState::Pending(of) if of == call);
+            event.request = self.requests.iter().find(|(_, known)| pending(known)).map(|(id, _)| id.clone());
+        }
+    }
 }
