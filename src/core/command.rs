@@ -184,7 +184,7 @@ impl Command {
                 no_nul("cmd", cmd.as_bytes())?;
                 if let Some(shell) = shell {
                     no_nul("shell", shell.as_bytes())?;
-                    shell_kind(shell)?;
+                    check_shell("shell", shell)?;
                 }
                 if *login == Some(true) && !defaults.allow_login {
                     return Err(invalid(
@@ -203,7 +203,7 @@ impl Command {
             }
         }
         if let Some(cwd) = &self.cwd {
-            no_nul("working_directory", cwd.as_bytes())?;
+            no_nul("cwd", cwd.as_bytes())?;
         }
         for var in &self.env {
             check_variable("env", var)?;
@@ -297,17 +297,17 @@ impl EnvPolicy {
 
     /// Refuses variables that no environment can hold.
     pub fn check(&self) -> Result<(), InvalidCommand> {
-        self.set.iter().try_for_each(|var| check_variable("environment_policy.set", var))
+        self.set.iter().try_for_each(|var| check_variable("env_policy.set", var))
     }
 }
 
 /// bash, zsh and sh (also as dash) take `-c` and `-lc` alike; what other programs would make of them is unknown.
-fn shell_kind(shell: &str) -> Result<(), InvalidCommand> {
+pub fn check_shell(field: &'static str, shell: &str) -> Result<(), InvalidCommand> {
     let name = shell.rsplit('/').next().unwrap_or(shell);
     if ["bash", "zsh", "sh", "dash"].contains(&name) {
         Ok(())
     } else {
-        Err(invalid("shell", format!("{shell:?} is none of bash, zsh, sh; give its command line in `argv`")))
+        Err(invalid(field, format!("{shell:?} is none of bash, zsh, sh; give its command line in `argv`")))
     }
 }
 

@@ -62,6 +62,8 @@ pub const TOMBSTONES_MAX: usize = 64;
 pub const TOMBSTONE_BYTES: usize = 64 * 1024;
 /// How long the whole retained output outlives its process, so that a client that comes back loses nothing.
 pub const RETENTION_DEFAULT: Duration = Duration::from_secs(60);
+/// Leases on deadlines that a session may have at once; each is one question of a host to its person.
+pub const HOLDS_MAX: usize = 64;
 /// Longest lease on deadlines; a host that needs more renews it.
 pub const HOLD_MAX: Duration = Duration::from_secs(600);
 /// Input queued for one process; a caller beyond it is told to slow down.

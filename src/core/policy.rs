@@ -134,6 +134,75 @@ impl Rights {
     }
 }
 
+impl Rights {
+    /// The first thing, by its name on the wire, in which these rights go beyond `bound`.
+    pub fn beyond(&self, bound: &Self) -> Option<&'static str> {
+        if !self.policy.within(&bound.policy) {
+            Some("approval_policy.mode")
+        } else if bound.strict_review && !self.strict_review {
+            Some("approval_policy.strict_review")
+        } else if !self.profile.files.within(&bound.profile.files) {
+            Some("sandbox.kind")
+        } else if !self.profile.network.within(&bound.profile.network) {
+            Some("sandbox.network")
+        } else if !bound.profile.deny_read.iter().all(|path| self.profile.deny_read.contains(path)) {
+            Some("sandbox.deny_read")
+        } else {
+            None
+        }
+    }
+}
+
+impl ApprovalPolicy {
+    /// Whether everything that runs, or may be asked for, under this policy is so under `bound`. To ask nobody is no
+    /// narrowing of asking about everything.
+    fn within(&self, bound: &Self) -> bool {
+        match (self, bound) {
+            (Self::Never, Self::Never | Self::OnRequest | Self::Granular(_)) => true,
+            (Self::UnlessTrusted, Self::UnlessTrusted | Self::OnRequest) => true,
+            (Self::OnRequest, Self::OnRequest) => true,
+            (Self::Granular(_), Self::OnRequest) => true,
+            (Self::Granular(asked), Self::Granular(bound)) => {
+                (!asked.rules || bound.rules)
+                    && (!asked.sandbox_approval || bound.sandbox_approval)
+                    && (!asked.network || bound.network)
+                    && (!asked.stdin || bound.stdin)
+            }
+            (Self::Never, Self::UnlessTrusted)
+            | (Self::UnlessTrusted | Self::OnRequest | Self::Granular(_), _) => false,
+        }
+    }
+}
+
+impl Files {
+    fn within(&self, bound: &Self) -> bool {
+        match (self, bound) {
+            (Self::ReadOnly, _) | (_, Self::FullAccess) => true,
+            (
+                Self::WorkspaceWrite { writable_roots, protected },
+                Self::WorkspaceWrite { writable_roots: roots, protected: kept },
+            ) => {
+                writable_roots.iter().all(|root| roots.contains(root))
+                    && kept.iter().all(|name| protected.contains(name))
+            }
+            (Self::WorkspaceWrite { .. } | Self::External, Self::External) => true,
+            (Self::WorkspaceWrite { .. } | Self::FullAccess | Self::External, _) => false,
+        }
+    }
+}
+
+impl Network {
+    fn within(&self, bound: &Self) -> bool {
+        match (self, bound) {
+            (Self::Off, _) | (_, Self::On) => true,
+            (Self::Proxied { allow }, Self::Proxied { allow: bound }) => {
+                allow.iter().all(|host| bound.contains(host))
+            }
+            (Self::On | Self::Proxied { .. }, Self::Off | Self::Proxied { .. }) => false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +223,47 @@ mod tests {
             let rights = Rights { profile, ..Rights::unrestricted() };
             assert_eq!(rights.check(), Err(Unsupported::Sandbox), "{rights:?}");
         }
+    }
+
+    #[test]
+    fn narrowing_is_within_and_widening_is_named() {
+        let default = Rights {
+            policy: ApprovalPolicy::OnRequest,
+            strict_review: false,
+            profile: Profile {
+                files: Files::WorkspaceWrite {
+                    writable_roots: vec!["/w".into()],
+                    protected: vec![".git".into()],
+                },
+                network: Network::Off,
+                deny_read: vec!["/secret".into()],
+            },
+        };
+        let narrower = Rights {
+            policy: ApprovalPolicy::Never,
+            strict_review: true,
+            profile: Profile { files: Files::ReadOnly, ..default.profile.clone() },
+        };
+        assert_eq!(default.beyond(&default), None);
+        assert_eq!(narrower.beyond(&default), None);
+        assert_eq!(default.beyond(&narrower), Some("approval_policy.mode"));
+        assert_eq!(Rights::unrestricted().beyond(&default), Some("sandbox.kind"));
+        assert_eq!(default.beyond(&Rights::unrestricted()), Some("approval_policy.mode"));
+        let open = Rights {
+            profile: Profile { network: Network::On, ..default.profile.clone() },
+            ..default.clone()
+        };
+        assert_eq!(open.beyond(&default), Some("sandbox.network"));
+        let reads = Rights {
+            profile: Profile { deny_read: Vec::new(), ..default.profile.clone() },
+            ..default.clone()
+        };
+        assert_eq!(reads.beyond(&default), Some("sandbox.deny_read"));
+        let trusting = Rights { policy: ApprovalPolicy::UnlessTrusted, ..default.clone() };
+        assert_eq!(
+            narrower.beyond(&trusting),
+            Some("approval_policy.mode"),
+            "nobody would be asked any more"
+        );
     }
 }

@@ -1,7 +1,26 @@
 //! The gRPC edge: it translates between the wire and the host, and decides nothing.
 
+pub mod auth;
 pub mod codec;
+mod connection;
+mod convert;
+mod door;
+mod environment_service;
+mod exec;
+mod exec_service;
+mod guard;
+mod health;
+pub mod listen;
+mod place;
+pub mod server;
+mod services;
+mod session_service;
+mod shared;
 mod status;
+mod stream;
+pub mod tls;
+mod trace;
+mod unimplemented;
 
 /// Messages and services of `unified_exec.v1`, generated from `proto/`.
 pub mod pb {

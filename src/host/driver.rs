@@ -436,7 +436,8 @@ impl Driver {
                 Update::Collecting { process, attempt, reader }
             }
             Progress::AttemptStarted { process, attempt } => Update::AttemptStarted { process, attempt },
-            Progress::Started { process } => Update::Started { process },
+            Progress::Started { process, argv, cwd } => Update::Started { process, argv, cwd },
+            Progress::Exited { exit, .. } => Update::Exited { exit },
         };
         // The channel holds every update that one call can get; only a caller that is gone cannot be told.
         caller.updates.try_send(update).ok();

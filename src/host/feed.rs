@@ -65,6 +65,12 @@ impl Feed {
         self.changed.notify_waiters();
     }
 
+    /// Numbers of the first event that is kept and of the last; both 0 before the first.
+    pub(super) fn kept(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.events.front().map_or(0, |event| event.sequence), state.last)
+    }
+
     /// A watcher that has seen everything up to and including number `after`; `None` starts with what comes.
     pub fn watch(self: &Arc<Self>, after: Option<u64>) -> FeedReader {
         let next = after.unwrap_or_else(|| self.lock().last) + 1;
@@ -115,7 +121,7 @@ mod tests {
     use crate::core::time::Instant;
 
     fn event(sequence: u64) -> FeedEvent {
-        let kind = FeedKind::PolicyChanged { revision: sequence };
+        let kind = FeedKind::PolicyChanged { revision: sequence, fields: Vec::new() };
         FeedEvent { sequence, at: Instant::ZERO, turn: None, request: None, kind }
     }
 

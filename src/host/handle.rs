@@ -1,5 +1,6 @@
 //! A session as its users see it: a cheap clone with one method for each request.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,10 +15,10 @@ use super::stream::{CallStream, StreamOptions, UPDATES_BOUND, Update};
 use crate::core::command::TerminalSize;
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, SessionId, TurnId};
 use crate::core::output::Flow;
-use crate::core::process::EndReason;
+use crate::core::process::{EndReason, Exit};
 use crate::core::session::{
-    Answer, Call, ControlError, EndReport, Exec, Hold, InterruptReport, ProcessView, SessionView,
-    TargetError, Update as Change, UpdateError, WaitFor, WaitResult, Write,
+    Answer, AttemptView, Call, ControlError, EndReport, Exec, Hold, HoldError, InterruptReport, ProcessView,
+    SessionView, TargetError, Update as Change, UpdateError, WaitFor, WaitResult, Write,
 };
 use crate::core::signal::{Scope, Signal};
 use crate::core::time::Instant;
@@ -78,13 +79,31 @@ impl Drop for CallGuard {
 pub struct SessionHandle {
     id: SessionId,
     owner: Owner,
+    number: u64,
+    labels: Arc<BTreeMap<String, String>>,
     lines: Lines,
     calls: Arc<AtomicU64>,
 }
 
 impl SessionHandle {
-    pub(super) fn new(id: SessionId, owner: Owner, lines: Lines) -> Self {
-        Self { id, owner, lines, calls: Arc::new(AtomicU64::new(0)) }
+    pub(super) fn new(
+        id: SessionId,
+        owner: Owner,
+        number: u64,
+        labels: BTreeMap<String, String>,
+        lines: Lines,
+    ) -> Self {
+        Self { id, owner, number, labels: Arc::new(labels), lines, calls: Arc::new(AtomicU64::new(0)) }
+    }
+
+    /// Its rank among the sessions of its host, by creation.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What its creator called it.
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
     }
 
     /// Its id.
@@ -207,9 +226,9 @@ impl SessionHandle {
     }
 
     /// Holds yield deadlines; answers until when, or that the lease was given back.
-    pub async fn hold(&self, hold: Hold) -> Result<Option<Instant>, CallError<std::convert::Infallible>> {
+    pub async fn hold(&self, hold: Hold) -> Result<Option<Instant>, CallError<HoldError>> {
         match self.ask(Call::Hold(hold)).await {
-            Some(Answer::Held(until)) => Ok(until),
+            Some(Answer::Held(result)) => result.map_err(CallError::Refused),
             _ => Err(CallError::SessionGone),
         }
     }
@@ -225,6 +244,11 @@ impl SessionHandle {
         let (reply, answer) = oneshot::channel();
         self.lines.asked.send(Asked::Open { process, attempt, reply }).await.ok()?;
         answer.await.ok().flatten()
+    }
+
+    /// Numbers of the first event that is kept and of the last; both 0 before the first.
+    pub fn events(&self) -> (u64, u64) {
+        self.lines.feed.kept()
     }
 
     /// Watches the events after number `after`; absent starts with what comes.
@@ -267,20 +291,37 @@ pub struct Following {
     guard: CallGuard,
 }
 
+/// What a client that follows a process hears.
+#[derive(Debug)]
+pub enum Followed {
+    /// A further attempt runs.
+    AttemptStarted(AttemptView),
+    /// The process has ended; told once, also to those who come later.
+    Exited(Exit),
+    /// There is nobody to follow any more: the process is forgotten, or never existed.
+    Over(Result<(), CallError<TargetError>>),
+}
+
 impl Following {
-    /// Resolves when there is nobody to follow any more: the process is forgotten, or never existed. Cancel-safe.
-    pub async fn ended(&mut self) -> Result<(), CallError<TargetError>> {
-        let answer = loop {
+    /// The next thing to hear; nothing comes after `Over`. Cancel-safe.
+    pub async fn next(&mut self) -> Followed {
+        loop {
             match self.updates.recv().await {
-                Some(Update::Answer { answer, .. }) => break Some(*answer),
-                Some(_) => {}
-                None => break None,
+                Some(Update::AttemptStarted { attempt, .. }) => return Followed::AttemptStarted(attempt),
+                Some(Update::Exited { exit }) => return Followed::Exited(exit),
+                Some(Update::Collecting { .. } | Update::Started { .. }) => {}
+                Some(Update::Answer { answer, .. }) => {
+                    self.guard.answered();
+                    return Followed::Over(match *answer {
+                        Answer::Attached(result) => result.map_err(CallError::Refused),
+                        _ => Err(CallError::SessionGone),
+                    });
+                }
+                None => {
+                    self.guard.answered();
+                    return Followed::Over(Err(CallError::SessionGone));
+                }
             }
-        };
-        self.guard.answered();
-        match answer {
-            Some(Answer::Attached(result)) => result.map_err(CallError::Refused),
-            _ => Err(CallError::SessionGone),
         }
     }
 }

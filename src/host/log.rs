@@ -129,6 +129,11 @@ impl OutputLog {
         Extent { end: state.retained.end(), closed: state.closed }
     }
 
+    /// The one range that the log no longer holds; empty if it holds everything.
+    pub fn lost(&self) -> std::ops::Range<u64> {
+        self.lock().retained.lost()
+    }
+
     /// How many bytes of `from..to` the log no longer holds.
     pub fn omitted(&self, from: u64, to: u64) -> u64 {
         self.lock().retained.omitted(from, to)

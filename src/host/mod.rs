@@ -24,5 +24,5 @@ mod pump;
 mod registry;
 pub mod stream;
 
-pub use handle::{CallError, Opened, SessionHandle};
-pub use registry::{Host, Owner, Settings};
+pub use handle::{CallError, Followed, Following, Opened, SessionHandle};
+pub use registry::{CreateError, Host, Owner, Settings};

@@ -148,6 +148,33 @@ pub async fn find(log: &Arc<OutputLog>, from: u64, pattern: &Pattern, stream: Op
     }
 }
 
+/// The first match in all bytes at or after `from`, up to the first gap: what lies behind one is another search's.
+/// `look` only looks at what is there; else more is waited for. Cancel-safe.
+pub async fn find_to_gap(
+    log: &Arc<OutputLog>,
+    from: u64,
+    pattern: &Pattern,
+    look: bool,
+) -> Option<WatchOutcome> {
+    let mut reader = log.reader(from, Flow::DropWithGap);
+    let mut window = Window::default();
+    loop {
+        let next = if look { reader.try_next(REGEX_REACH)? } else { reader.next(REGEX_REACH).await };
+        match next {
+            Next::Piece(piece) => {
+                window.push(&piece);
+                if let Some((from, to)) = window.search(&pattern.regex) {
+                    return Some(WatchOutcome::Found { from, to });
+                }
+                window.keep(pattern.reach);
+                tokio::task::yield_now().await;
+            }
+            Next::Gap(gap) => return Some(WatchOutcome::Lost { from: gap.from, to: gap.to }),
+            Next::Closed(at) => return Some(WatchOutcome::Ended { at }),
+        }
+    }
+}
+
 /// Waits for what a session wants to know of an attempt's output. Conditions that are not about its bytes, and
 /// expressions that the edge should have refused, end at once.
 pub(super) async fn look_for(log: &Arc<OutputLog>, from: u64, condition: Condition) -> WatchOutcome {
@@ -160,13 +187,11 @@ pub(super) async fn look_for(log: &Arc<OutputLog>, from: u64, condition: Conditi
         Condition::Regex(text) => Pattern::regex(&text),
         Condition::Exit | Condition::Closed | Condition::Output => return WatchOutcome::Ended { at: from },
     };
-    match pattern {
-        Ok(pattern) => match find(log, from, &pattern, None).await.found {
-            Found::At { from, to } => WatchOutcome::Found { from, to },
-            Found::Ended(at) => WatchOutcome::Ended { at },
-        },
-        Err(_) => WatchOutcome::Ended { at: from },
-    }
+    let found = match pattern {
+        Ok(pattern) => find_to_gap(log, from, &pattern, false).await,
+        Err(_) => None,
+    };
+    found.unwrap_or(WatchOutcome::Ended { at: from })
 }
 
 /// Waits until nothing has been appended for `lasting`, counted from now: what had been quiet before does not count,

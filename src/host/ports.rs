@@ -32,6 +32,11 @@ pub trait Spawner: Send + Sync + fmt::Debug {
     /// Starts one child. When this resolves, the child runs its program; on an error nothing is left behind.
     /// Dropping the future before it resolves kills and reaps whatever it had started.
     fn spawn(&self, plan: SpawnPlan) -> BoxFuture<Result<Spawned, SpawnError>>;
+
+    /// Whether descendants are held together by cgroups, and not found by walks through the process table.
+    fn uses_cgroups(&self) -> bool {
+        false
+    }
 }
 
 /// The handles on a started child.
@@ -75,6 +80,11 @@ pub trait Control: Send + Sync + fmt::Debug {
 
     /// Sets the size of the terminal and tells its foreground group.
     fn resize(&self, size: TerminalSize) -> Result<(), ControlError>;
+
+    /// The group in the foreground of its terminal, by the id of its leader; `None` without a terminal.
+    fn foreground(&self) -> Option<u32> {
+        None
+    }
 
     /// Resolves when the child and all its descendants are gone; at once if they are. May be asked by several.
     fn tree_gone(&self) -> BoxFuture<()>;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -53,6 +54,20 @@ pub struct Settings {
     pub interactive: bool,
 }
 
+/// Why there is no new session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// The host takes nothing new any more.
+    #[error("the server is shutting down")]
+    Draining,
+    /// The owner has as many as it may have.
+    #[error("the owner has {limit} sessions, its limit; close one")]
+    TooManySessions {
+        /// The limit.
+        limit: usize,
+    },
+}
+
 /// A host: a spawner, a clock, and sessions. A cheap clone.
 #[derive(Clone, Debug)]
 pub struct Host(Arc<Inner>);
@@ -65,6 +80,7 @@ struct Inner {
     inherited: Vec<EnvVar>,
     sessions: Mutex<BTreeMap<SessionId, SessionHandle>>,
     ids: Mutex<IdGenerator>,
+    created: AtomicU64,
     draining: CancellationToken,
     drivers: TaskTracker,
 }
@@ -78,6 +94,7 @@ impl Host {
             inherited,
             sessions: Mutex::new(BTreeMap::new()),
             ids: Mutex::new(IdGenerator::new(seed)),
+            created: AtomicU64::new(0),
             draining: CancellationToken::new(),
             drivers: TaskTracker::new(),
         }))
@@ -92,13 +109,34 @@ impl Host {
         self.0.clock
     }
 
+    /// Whether descendants of its children are held together by cgroups.
+    pub fn uses_cgroups(&self) -> bool {
+        self.0.spawner.uses_cgroups()
+    }
+
     /// The service's own environment.
     pub fn inherited(&self) -> &[EnvVar] {
         &self.0.inherited
     }
 
+    /// A number that no other one drawn from this host's seed is likely to be.
+    pub fn draw(&self) -> u64 {
+        self.0.ids.lock().unwrap_or_else(PoisonError::into_inner).seed()
+    }
+
     /// Creates a session of `owner`; `None` while the host drains.
     pub fn create(&self, owner: Owner, settings: Settings) -> Option<SessionHandle> {
+        self.create_within(owner, settings, BTreeMap::new(), usize::MAX).ok()
+    }
+
+    /// Creates a session of `owner`, who may have `sessions_max`.
+    pub fn create_within(
+        &self,
+        owner: Owner,
+        settings: Settings,
+        labels: BTreeMap<String, String>,
+        sessions_max: usize,
+    ) -> Result<SessionHandle, CreateError> {
         let (id, seed) = {
             let mut ids = self.0.ids.lock().unwrap_or_else(PoisonError::into_inner);
             (SessionId::new(ids.session_id()), ids.seed())
@@ -114,14 +152,18 @@ impl Host {
         let session = Session::new(config, self.0.clock.now());
         let mut sessions = self.sessions_now();
         if self.0.draining.is_cancelled() {
-            return None;
+            return Err(CreateError::Draining);
+        }
+        if sessions.values().filter(|session| *session.owner() == owner).count() >= sessions_max {
+            return Err(CreateError::TooManySessions { limit: sessions_max });
         }
         let (driver, lines) = Driver::new(session, self.0.clock, Arc::clone(&self.0.spawner));
-        let handle = SessionHandle::new(id.clone(), owner, lines);
+        let number = self.0.created.fetch_add(1, Ordering::Relaxed) + 1;
+        let handle = SessionHandle::new(id.clone(), owner, number, labels, lines);
         sessions.insert(id, handle.clone());
         drop(sessions);
         self.0.drivers.spawn(driver.run());
-        Some(handle)
+        Ok(handle)
     }
 
     /// A session, if it is `owner`'s.
@@ -129,9 +171,12 @@ impl Host {
         self.sessions_now().get(id).filter(|session| session.owner() == owner).cloned()
     }
 
-    /// The sessions of `owner`, by id.
+    /// The sessions of `owner`, oldest first.
     pub fn sessions(&self, owner: &Owner) -> Vec<SessionHandle> {
-        self.sessions_now().values().filter(|session| session.owner() == owner).cloned().collect()
+        let mut sessions: Vec<SessionHandle> =
+            self.sessions_now().values().filter(|session| session.owner() == owner).cloned().collect();
+        sessions.sort_by_key(SessionHandle::number);
+        sessions
     }
 
     /// Ends every process of a session, then forgets it.

@@ -9,6 +9,7 @@ use super::log::{LogReader, Next, OutputLog};
 use crate::core::ids::{AttemptNumber, ProcessId};
 use crate::core::limits::FRAME_BYTES_MAX;
 use crate::core::output::{Flow, Gap, Header, ModelText, Piece, ProcessState, render};
+use crate::core::process::Exit;
 use crate::core::session::{Answer, AttemptView, CallResult, StartError, WriteError};
 
 /// Updates of one call that may wait for its client: two attempts with their logs, the start and the answer, and
@@ -23,7 +24,9 @@ pub(super) enum Update {
     /// The attempt runs.
     AttemptStarted { process: ProcessId, attempt: AttemptView },
     /// The process exists.
-    Started { process: ProcessId },
+    Started { process: ProcessId, argv: Vec<String>, cwd: String },
+    /// The process that is followed has ended.
+    Exited { exit: Exit },
     /// The answer; with the log it speaks of, if it speaks of one.
     Answer { answer: Box<Answer>, log: Option<Arc<OutputLog>> },
 }
@@ -42,6 +45,10 @@ pub enum Item {
     Started {
         /// Which.
         process: ProcessId,
+        /// The program and its arguments.
+        argv: Vec<String>,
+        /// Where it runs.
+        cwd: String,
     },
     /// Output.
     Output {
@@ -81,7 +88,7 @@ pub struct StreamOptions {
     pub flow: Flow,
     /// Largest piece of output, in bytes.
     pub frame_bytes_max: usize,
-    /// Budget of the text for a model, in tokens.
+    /// Budget of the text for a model, in tokens; the session's ceiling bounds it.
     pub output_tokens: u32,
 }
 
@@ -170,7 +177,9 @@ impl CallStream {
             Some(Update::AttemptStarted { process, attempt }) => {
                 Ok(Some(Item::AttemptStarted { process, attempt }))
             }
-            Some(Update::Started { process }) => Ok(Some(Item::Started { process })),
+            Some(Update::Started { process, argv, cwd }) => Ok(Some(Item::Started { process, argv, cwd })),
+            // Only those who follow are told, and this call has its answer to wait for.
+            Some(Update::Exited { .. }) => Ok(None),
             Some(Update::Answer { answer, log }) => {
                 self.guard.answered();
                 match *answer {
@@ -242,7 +251,8 @@ impl CallStream {
             },
         };
         let segments = log.map_or_else(Vec::new, |log| log.snapshot(result.from, result.next));
-        let text = render(&header, &segments, self.options.output_tokens);
+        let tokens = self.options.output_tokens.min(result.output_tokens_max);
+        let text = render(&header, &segments, tokens);
         Item::Result(Box::new(Collected { result, omitted_bytes, text }))
     }
 }

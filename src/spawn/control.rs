@@ -105,6 +105,10 @@ impl Control for LocalControl {
         terminal.resize(size).map_err(|reason| ControlError::Refused { reason })
     }
 
+    fn foreground(&self) -> Option<u32> {
+        self.terminal.as_ref().and_then(Terminal::foreground)
+    }
+
     fn tree_gone(&self) -> BoxFuture<()> {
         let tree = Arc::clone(&self.tree);
         Box::pin(async move {

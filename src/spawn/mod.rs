@@ -116,6 +116,10 @@ impl fmt::Debug for LocalSpawner {
 }
 
 impl Spawner for LocalSpawner {
+    fn uses_cgroups(&self) -> bool {
+        self.trees() == Trees::Cgroups
+    }
+
     fn spawn(&self, plan: SpawnPlan) -> BoxFuture<Result<Spawned, SpawnError>> {
         let shared = Arc::clone(&self.shared);
         let program = plan.argv.first().cloned().unwrap_or_default();

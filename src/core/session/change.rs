@@ -1,10 +1,11 @@
 //! Changes of the session itself, and leases on its deadlines.
 
 use super::timers::Timer;
-use super::{Answer, FeedKind, Hold, Session, SessionView, Update, UpdateError};
+use super::{Answer, FeedKind, Hold, HoldError, Session, SessionView, Update, UpdateError};
 use crate::core::command::InvalidCommand;
 use crate::core::ids::{CallId, ProcessId};
-use crate::core::limits::HOLD_MAX;
+use crate::core::limits::{HOLD_MAX, HOLDS_MAX, Limits};
+use crate::core::policy::Rights;
 use crate::core::time::Instant;
 
 impl Session {
@@ -21,31 +22,42 @@ impl Session {
         if let Some(cwd) = &update.cwd {
             self.check_cwd(cwd)?;
         }
-        let mut changed = false;
-        if let Some(cwd) = update.cwd {
-            changed |= std::mem::replace(&mut self.defaults.cwd, cwd.clone()) != cwd;
-        }
-        if let Some(shell) = update.shell {
-            changed |= std::mem::replace(&mut self.defaults.shell, shell.clone()) != shell;
-        }
-        if let Some(rights) = update.rights {
-            changed |= std::mem::replace(&mut self.rights, rights.clone()) != rights;
-        }
-        if let Some(tokens) = update.output_tokens_max {
-            changed |= std::mem::replace(&mut self.limits.output_tokens_max, tokens) != tokens;
-        }
-        if changed {
+        let fields = self.apply(update);
+        if !fields.is_empty() {
             self.policy_revision += 1;
-            self.publish(now, None, FeedKind::PolicyChanged { revision: self.policy_revision });
+            self.publish(now, None, FeedKind::PolicyChanged { revision: self.policy_revision, fields });
         }
         Ok(Box::new(self.view()))
+    }
+
+    /// Sets what differs, and names it as the wire does.
+    fn apply(&mut self, update: Update) -> Vec<&'static str> {
+        let mut fields = Vec::new();
+        let mut set = |name, changed: bool| fields.extend(changed.then_some(name));
+        set("cwd", replace(&mut self.defaults.cwd, update.cwd));
+        set("shell", replace(&mut self.defaults.shell, update.shell));
+        set("allow_login_shell", replace(&mut self.defaults.allow_login, update.allow_login));
+        set("env_policy", replace(&mut self.defaults.env, update.env));
+        set("interactive", replace(&mut self.interactive, update.interactive));
+        if let Some(rights) = update.rights {
+            set("sandbox", rights.profile != self.rights.profile);
+            let asks = |rights: &Rights| (rights.policy.clone(), rights.strict_review);
+            set("approval_policy", asks(&rights) != asks(&self.rights));
+            self.rights = rights;
+        }
+        if let Some(limits) = update.limits {
+            set("table_full", limits.when_full != self.limits.when_full);
+            set("limits", Limits { when_full: self.limits.when_full, ..limits.clone() } != self.limits);
+            self.limits = limits;
+        }
+        fields
     }
 
     /// A terminal that lives in the old directory would silently be elsewhere than the session says.
     fn check_cwd(&self, cwd: &str) -> Result<(), UpdateError> {
         if !cwd.starts_with('/') || cwd.contains('\0') {
             let problem = format!("{cwd:?} is not an absolute path");
-            return Err(InvalidCommand { field: "working_directory", problem }.into());
+            return Err(InvalidCommand { field: "cwd", problem }.into());
         }
         let holders: Vec<ProcessId> = self
             .processes
@@ -64,7 +76,10 @@ impl Session {
         if hold.duration.is_zero() {
             self.timers.stop(&Timer::Hold(hold.lease.clone()));
             self.release_hold(now, &hold.lease);
-            return self.reply(call, Answer::Held(None));
+            return self.reply(call, Answer::Held(Ok(None)));
+        }
+        if self.holds.len() >= HOLDS_MAX && !self.holds.contains(&hold.lease) {
+            return self.reply(call, Answer::Held(Err(HoldError::TooMany { limit: HOLDS_MAX })));
         }
         let until = now + hold.duration.min(HOLD_MAX);
         if self.holds.is_empty() {
@@ -72,7 +87,7 @@ impl Session {
         }
         self.holds.insert(hold.lease.clone());
         self.timers.set(Timer::Hold(hold.lease), until);
-        self.reply(call, Answer::Held(Some(until)));
+        self.reply(call, Answer::Held(Ok(Some(until))));
     }
 
     pub(super) fn release_hold(&mut self, now: Instant, lease: &str) {
@@ -80,4 +95,13 @@ impl Session {
             self.resume_yields(now);
         }
     }
+}
+
+/// Sets `place` if there is something to set, and says whether that changed anything.
+fn replace<T: PartialEq>(place: &mut T, new: Option<T>) -> bool {
+    new.is_some_and(|new| {
+        let changed = *place != new;
+        *place = new;
+        changed
+    })
 }

@@ -144,6 +144,17 @@ pub enum Progress {
     Started {
         /// Which.
         process: ProcessId,
+        /// The program and its arguments.
+        argv: Vec<String>,
+        /// Where it runs.
+        cwd: String,
+    },
+    /// The process that a client follows has ended; told once.
+    Exited {
+        /// Which.
+        process: ProcessId,
+        /// How.
+        exit: Exit,
     },
 }
 
@@ -173,7 +184,7 @@ pub enum Answer {
     /// Of `Update`.
     Updated(Result<Box<SessionView>, UpdateError>),
     /// Of `Hold`: when the lease ends, or `None` if it was given back.
-    Held(Option<Instant>),
+    Held(Result<Option<Instant>, HoldError>),
     /// Of `Attach`, when there is nobody to follow, or the process is forgotten.
     Attached(Result<(), TargetError>),
 }
@@ -207,6 +218,8 @@ pub struct CallResult {
     pub stdin: Option<(u64, u64)>,
     /// A name for this answer: six hex digits.
     pub chunk_id: String,
+    /// The session's ceiling of tokens of text for a model.
+    pub output_tokens_max: u32,
 }
 
 impl CallResult {
@@ -251,6 +264,13 @@ pub enum ConditionEnd {
     Met(Option<(u64, u64)>),
     /// It cannot come any more: the process or its output ended.
     Ended,
+    /// Output that was to be searched is lost; nothing before it matched.
+    Lost {
+        /// First lost byte.
+        from: u64,
+        /// One past the last lost byte.
+        to: u64,
+    },
     /// It did not come in time.
     TimedOut,
     /// The turn was interrupted.
@@ -371,6 +391,8 @@ pub enum WriteError {
         process: ProcessId,
         /// The limit.
         limit: usize,
+        /// How much it has taken.
+        committed: u64,
     },
     /// The request id was used for something else.
     #[error("request id {request} was used for another request")]
@@ -386,9 +408,26 @@ pub enum ControlError {
     /// There is nobody to act on.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// Its first attempt is being started.
+    #[error("process {process} is still being started")]
+    Starting {
+        /// Which.
+        process: ProcessId,
+    },
     /// It was tried and failed.
     #[error(transparent)]
     Failed(#[from] ControlFailure),
+}
+
+/// Why no lease on deadlines was given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HoldError {
+    /// The session has as many as it may have.
+    #[error("the session has {limit} leases on its deadlines; give one back, or renew it")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
 }
 
 /// Why a session was not changed.

@@ -71,6 +71,7 @@ impl Session {
             self.timers.stop(&timer);
         }
         self.abandon_input(id, Some(InputEnd::Program));
+        self.tell_followers_of_exit(id, exit);
         if kill_descendants {
             self.begin_kill(now, id, reason, None);
         }

@@ -12,7 +12,8 @@ pub struct FeedEvent {
     pub sequence: u64,
     /// When.
     pub at: Instant,
-    /// The turn of the call it belongs to; for ends, of the call that started the process.
+    /// The turn of the call it belongs to: for input the call that wrote, for all else of a process the call that
+    /// started it.
     pub turn: Option<TurnId>,
     /// The request of that call.
     pub request: Option<RequestId>,
@@ -95,6 +96,8 @@ pub enum FeedKind {
         to: u64,
         /// Whether the input has ended.
         eof: bool,
+        /// Whether not all that was to be written was: it was stopped, or nobody reads any more.
+        incomplete: bool,
     },
     /// The process ended; once.
     ProcessExited {
@@ -137,5 +140,7 @@ pub enum FeedKind {
     PolicyChanged {
         /// The revision now in force.
         revision: u64,
+        /// What changed, by its names on the wire.
+        fields: Vec<&'static str>,
     },
 }

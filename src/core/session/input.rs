@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::core::command::{Command, TerminalSize};
+use crate::core::command::{Command, EnvPolicy, TerminalSize};
 use crate::core::ids::{AttemptNumber, CallId, Fingerprint, ProcessId, RequestId, TurnId, WriteId};
+use crate::core::limits::Limits;
 use crate::core::policy::Rights;
 use crate::core::process::{EndReason, ExitStatus};
 use crate::core::signal::{Scope, Signal};
@@ -199,10 +200,16 @@ pub struct Update {
     pub cwd: Option<String>,
     /// Shell, by name or path.
     pub shell: Option<String>,
+    /// Whether login shells are allowed.
+    pub allow_login: Option<bool>,
+    /// Where the environment comes from.
+    pub env: Option<EnvPolicy>,
     /// Policy and profile.
     pub rights: Option<Rights>,
-    /// Ceiling of tokens of text for a model.
-    pub output_tokens_max: Option<u32>,
+    /// Whether processes may outlive their calls.
+    pub interactive: Option<bool>,
+    /// Bounds.
+    pub limits: Option<Limits>,
 }
 
 /// A lease that holds yield deadlines.
@@ -359,6 +366,13 @@ pub enum WatchOutcome {
         /// First byte.
         from: u64,
         /// One past the last byte.
+        to: u64,
+    },
+    /// Output that was to be searched is lost; nothing before it matched.
+    Lost {
+        /// First lost byte.
+        from: u64,
+        /// One past the last lost byte.
         to: u64,
     },
     /// The output ended without it.

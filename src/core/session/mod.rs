@@ -35,8 +35,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use effect::{
-    Answer, CallResult, ConditionEnd, ControlError, Effect, EndReport, InterruptReport, Progress, StartError,
-    TargetError, UpdateError, WaitEnd, WaitResult, WriteError,
+    Answer, CallResult, ConditionEnd, ControlError, Effect, EndReport, HoldError, InterruptReport, Progress,
+    StartError, TargetError, UpdateError, WaitEnd, WaitResult, WriteError,
 };
 pub use feed::{FeedEvent, FeedKind};
 pub use input::{
@@ -288,9 +288,7 @@ impl Session {
                 return Err(TargetError::Gone { process, exit: Box::new(*exit) }.into());
             }
             None if known.attempt().is_none() => {
-                return Err(
-                    ControlFailure::Refused { reason: "the process is still being started".into() }.into()
-                );
+                return Err(ControlError::Starting { process });
             }
             Some(_) | None => {}
         }
@@ -345,5 +343,17 @@ impl Session {
             kind,
         };
         self.effects.push_back(Effect::Publish(event));
+    }
+
+    /// Appends to the feed, on behalf of a call about a process; if its wait is over, of the one that started it.
+    fn publish_for_call(&mut self, now: Instant, call: CallId, process: ProcessId, kind: FeedKind) {
+        let turn = self.waits.get(&call).map(|wait| wait.turn.clone());
+        self.publish(now, Some(process), kind);
+        if let (Some(turn), Some(Effect::Publish(event))) = (turn, self.effects.back_mut()) {
+            event.turn = Some(turn);
+            let pending =
+                |request: &Request| matches!(request.state, RequestState::Pending(of) if of == call);
+            event.request = self.requests.iter().find(|(_, known)| pending(known)).map(|(id, _)| id.clone());
+        }
     }
 }

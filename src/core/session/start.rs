@@ -124,10 +124,11 @@ impl Session {
             AttemptView { number, pid, enforced, started_at: now, output_end: 0, outputs_closed: false };
         process.attempts.push(attempt.clone());
         process.phase = Phase::Window { since: now };
+        let (argv, cwd) = (process.argv.clone(), process.cwd.clone());
         let started = FeedKind::ProcessStarted {
             process: id,
-            argv: process.argv.clone(),
-            cwd: process.cwd.clone(),
+            argv: argv.clone(),
+            cwd: cwd.clone(),
             terminal: process.terminal.is_some(),
             stdin: process.input.present,
             one_shot: process.is_one_shot(),
@@ -146,7 +147,10 @@ impl Session {
         self.publish(now, Some(id), started);
         self.tell_progress(
             id,
-            &[Progress::AttemptStarted { process: id, attempt }, Progress::Started { process: id }],
+            &[
+                Progress::AttemptStarted { process: id, attempt },
+                Progress::Started { process: id, argv, cwd },
+            ],
         );
         self.start_yields(now, id);
         self.client_changed(now, id);

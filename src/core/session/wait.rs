@@ -11,7 +11,7 @@ use super::{
 };
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, TurnId};
 use crate::core::limits::YIELD_MAX;
-use crate::core::process::{EndReason, Phase, Process};
+use crate::core::process::{EndReason, Exit, Phase, Process};
 use crate::core::time::Instant;
 
 /// A call that waits, with every repeat that joined it.
@@ -184,18 +184,26 @@ impl Session {
     }
 
     pub(super) fn tell_progress_so_far(&mut self, call: CallId, process: ProcessId) {
-        let attempts = self.processes.get(&process).map_or_else(Vec::new, |known| known.attempts.clone());
-        if attempts.is_empty() {
+        let Some(known) = self.processes.get(&process).filter(|known| !known.attempts.is_empty()) else {
             return;
-        }
+        };
+        let (attempts, argv, cwd) = (known.attempts.clone(), known.argv.clone(), known.cwd.clone());
         for attempt in attempts {
             let progress = Progress::AttemptStarted { process, attempt };
             self.effects.push_back(Effect::Progress { call, progress });
         }
-        self.effects.push_back(Effect::Progress { call, progress: Progress::Started { process } });
+        self.effects.push_back(Effect::Progress { call, progress: Progress::Started { process, argv, cwd } });
     }
 
-    /// Tells every start that waits on a process.
+    /// Tells every client that follows a process of its end.
+    pub(super) fn tell_followers_of_exit(&mut self, process: ProcessId, exit: Exit) {
+        for follower in self.processes.get(&process).map_or(&[][..], |known| &known.followers) {
+            let progress = Progress::Exited { process, exit };
+            self.effects.push_back(Effect::Progress { call: *follower, progress });
+        }
+    }
+
+    /// Tells every start that waits on a process, and every client that follows it.
     pub(super) fn tell_progress(&mut self, process: ProcessId, steps: &[Progress]) {
         for wait in self.waits.values().filter(|wait| wait.process == process) {
             if !matches!(wait.kind, WaitKind::Start { .. } | WaitKind::OneShot) {
@@ -205,6 +213,10 @@ impl Session {
                 let told = steps.iter().cloned().map(|progress| Effect::Progress { call: *caller, progress });
                 self.effects.extend(told);
             }
+        }
+        for follower in self.processes.get(&process).map_or(&[][..], |known| &known.followers) {
+            let told = steps.iter().cloned().map(|progress| Effect::Progress { call: *follower, progress });
+            self.effects.extend(told);
         }
     }
 
@@ -329,6 +341,7 @@ impl Session {
                 WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Condition { .. } => None,
             },
             chunk_id,
+            output_tokens_max: self.limits.output_tokens_max,
         })
     }
 
@@ -427,6 +440,7 @@ impl Session {
     pub(super) fn on_watched(&mut self, now: Instant, call: CallId, outcome: WatchOutcome) {
         let end = match outcome {
             WatchOutcome::Found { from, to } => ConditionEnd::Met(Some((from, to))),
+            WatchOutcome::Lost { from, to } => ConditionEnd::Lost { from, to },
             WatchOutcome::Ended { .. } => ConditionEnd::Ended,
         };
         if let Some(Wait { kind: WaitKind::Condition { watched, .. }, .. }) = self.waits.get_mut(&call) {
@@ -528,6 +542,10 @@ impl Session {
             None => self.reply(call, Answer::Attached(Err(TargetError::Unknown { process }))),
             Some(known) => {
                 known.followers.push(call);
+                if let Some(exit) = known.exit().copied() {
+                    let progress = Progress::Exited { process, exit };
+                    self.effects.push_back(Effect::Progress { call, progress });
+                }
                 self.touch(now, process);
                 self.client_changed(now, process);
             }

@@ -86,7 +86,11 @@ impl Session {
             return Err(WriteError::StdinEnded { process: id, committed, by: ended.by() });
         }
         if process.input.queue.len() >= INPUT_QUEUE_MAX {
-            return Err(WriteError::QueueFull { process: id, limit: INPUT_QUEUE_MAX });
+            return Err(WriteError::QueueFull {
+                process: id,
+                limit: INPUT_QUEUE_MAX,
+                committed: process.input.committed,
+            });
         }
         Ok(())
     }
@@ -177,7 +181,9 @@ impl Session {
             WriteOutcome::Whole | WriteOutcome::Stopped => {}
         }
         if taken > 0 || eof {
-            self.publish(now, Some(id), FeedKind::StdinWritten { process: id, from, to, eof });
+            let incomplete = outcome != WriteOutcome::Whole;
+            let kind = FeedKind::StdinWritten { process: id, from, to, eof, incomplete };
+            self.publish_for_call(now, active.call, id, kind);
         }
         self.mark_write(active.call, Stage::Delivered, (from, to));
         self.finish_delivery(now, active.call, outcome);

@@ -1,0 +1,495 @@
+//! A session, a clock, and everything the session has asked for so far.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::core::command::{Command, Defaults, EnvPolicy, Program, TerminalSize};
+use crate::core::ids::{
+    AttemptNumber, CallId, Fingerprint, ProcessId, RequestId, SessionId, TurnId, WriteId,
+};
+use crate::core::limits::Limits;
+use crate::core::policy::Rights;
+use crate::core::process::ExitStatus;
+use crate::core::session::*;
+use crate::core::signal::{Scope, Signal};
+use crate::core::spawn::{Descendant, Enforced, SpawnError};
+use crate::core::time::Instant;
+
+pub(super) struct Bench {
+    pub(super) session: Session,
+    pub(super) now: Instant,
+    /// Everything so far, with its time.
+    pub(super) effects: Vec<(Instant, Effect)>,
+    calls: u64,
+}
+
+pub(super) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A start of `sleep` on pipes without stdin, with a yield of 1 s, in turn `t`.
+pub(super) fn shell() -> Exec {
+    Exec {
+        turn: TurnId::new("t"),
+        request: None,
+        command: Command {
+            program: Program::Shell { cmd: "sleep".into(), shell: None, login: None },
+            cwd: None,
+            env: Vec::new(),
+            terminal: None,
+            stdin: false,
+            full_terminal: false,
+        },
+        mode: Mode::Interactive { yield_time: Some(ms(1_000)) },
+        timeouts: Timeouts::default(),
+        kill_descendants_on_exit: false,
+    }
+}
+
+impl Exec {
+    pub(super) fn stdin(mut self) -> Self {
+        self.command.stdin = true;
+        self
+    }
+
+    pub(super) fn tty(mut self) -> Self {
+        self.command.terminal = Some(TerminalSize::default());
+        self
+    }
+
+    pub(super) fn one_shot(mut self, timeout: Option<u64>) -> Self {
+        self.mode = Mode::OneShot { timeout: timeout.map(ms) };
+        self
+    }
+
+    pub(super) fn follow(mut self) -> Self {
+        self.mode = Mode::Follow;
+        self
+    }
+
+    pub(super) fn yields(mut self, yield_ms: u64) -> Self {
+        self.mode = Mode::Interactive { yield_time: Some(ms(yield_ms)) };
+        self
+    }
+
+    pub(super) fn turn(mut self, turn: &str) -> Self {
+        self.turn = TurnId::new(turn);
+        self
+    }
+
+    pub(super) fn request(mut self, id: &str, content: u8) -> Self {
+        self.request = request(id, content);
+        self
+    }
+
+    pub(super) fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+}
+
+fn request(id: &str, content: u8) -> Idempotency {
+    Some((RequestId::new(id), Fingerprint([content; 32])))
+}
+
+/// Input in turn `t`, with the default yield; nothing is a poll.
+pub(super) fn input(process: ProcessId, text: &str) -> Write {
+    Write {
+        turn: TurnId::new("t"),
+        request: None,
+        process,
+        input: Bytes::copy_from_slice(text.as_bytes()),
+        offset: None,
+        eof: false,
+        answer: WriteAnswer::Collect { yield_time: None },
+    }
+}
+
+impl Write {
+    pub(super) fn at(mut self, offset: u64) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+
+    pub(super) fn eof(mut self) -> Self {
+        self.eof = true;
+        self
+    }
+
+    pub(super) fn frame(mut self) -> Self {
+        self.answer = WriteAnswer::Delivered;
+        self
+    }
+
+    pub(super) fn request(mut self, id: &str, content: u8) -> Self {
+        self.request = request(id, content);
+        self
+    }
+
+    pub(super) fn yields(mut self, yield_ms: u64) -> Self {
+        self.answer = WriteAnswer::Collect { yield_time: Some(ms(yield_ms)) };
+        self
+    }
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    pub(super) fn with(limits: Limits) -> Self {
+        Self::configured(limits, true)
+    }
+
+    pub(super) fn configured(limits: Limits, interactive: bool) -> Self {
+        let defaults = Defaults {
+            cwd: "/work".into(),
+            shell: "sh".into(),
+            allow_login: false,
+            env: EnvPolicy::default(),
+            inherited: Vec::new(),
+        };
+        let config = Config {
+            id: SessionId::new("s"),
+            defaults,
+            rights: Rights::unrestricted(),
+            limits,
+            interactive,
+            seed: 7,
+        };
+        let now = Instant::ZERO;
+        Self { session: Session::new(config, now), now, effects: Vec::new(), calls: 0 }
+    }
+
+    fn collect(&mut self) {
+        while let Some(effect) = self.session.poll_effect() {
+            self.effects.push((self.now, effect));
+        }
+    }
+
+    pub(super) fn call(&mut self, call: Call) -> CallId {
+        self.calls += 1;
+        let id = CallId(self.calls);
+        self.session.on_call(self.now, id, call);
+        self.collect();
+        id
+    }
+
+    pub(super) fn event(&mut self, event: Event) {
+        self.session.on_event(self.now, event);
+        self.collect();
+    }
+
+    /// Moves the clock, stopping at every deadline on the way.
+    pub(super) fn advance(&mut self, millis: u64) {
+        let until = self.now + ms(millis);
+        while let Some(due) = self.session.next_deadline().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            self.session.on_deadline(self.now);
+            self.collect();
+        }
+        self.now = until;
+    }
+
+    // What callers do.
+
+    pub(super) fn exec(&mut self, exec: Exec) -> CallId {
+        self.call(Call::Exec(exec))
+    }
+
+    pub(super) fn write(&mut self, write: Write) -> CallId {
+        self.call(Call::Write(write))
+    }
+
+    pub(super) fn poll(&mut self, process: ProcessId) -> CallId {
+        self.write(input(process, ""))
+    }
+
+    pub(super) fn wait_for(
+        &mut self,
+        process: ProcessId,
+        condition: Condition,
+        timeout: Option<u64>,
+    ) -> CallId {
+        let timeout = timeout.map(ms);
+        self.call(Call::Wait(WaitFor { turn: TurnId::new("t"), process, condition, from: None, timeout }))
+    }
+
+    pub(super) fn interrupt(&mut self, turn: &str) -> InterruptReport {
+        let call = self.call(Call::Interrupt { turn: TurnId::new(turn) });
+        match self.answer(call) {
+            Answer::Interrupted(report) => report.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn clean(&mut self) -> CallId {
+        self.call(Call::Clean)
+    }
+
+    pub(super) fn terminate(&mut self, process: ProcessId) -> CallId {
+        self.call(Call::Terminate { process })
+    }
+
+    pub(super) fn hold(&mut self, lease: &str, duration: u64) -> CallId {
+        self.call(Call::Hold(Hold { lease: lease.into(), duration: ms(duration) }))
+    }
+
+    pub(super) fn drops(&mut self, call: CallId) {
+        self.event(Event::CallDropped { call });
+    }
+
+    // What the world does.
+
+    pub(super) fn spawned(&mut self, process: ProcessId) {
+        let (attempt, enforced) = (AttemptNumber::FIRST, Enforced::Nothing);
+        self.event(Event::Spawned { process, attempt, pid: Some(process.get()), enforced });
+    }
+
+    pub(super) fn spawn_fails(&mut self, process: ProcessId) {
+        let error = SpawnError::ProgramMissing { program: "sleep".into() };
+        self.event(Event::SpawnFailed { process, attempt: AttemptNumber::FIRST, error });
+    }
+
+    pub(super) fn output(&mut self, process: ProcessId, end: u64) {
+        self.event(Event::Output { process, attempt: AttemptNumber::FIRST, end });
+    }
+
+    pub(super) fn ends(&mut self, process: ProcessId, status: ExitStatus, at: Instant) {
+        self.event(Event::Exited { process, attempt: AttemptNumber::FIRST, status, usage: None, at });
+    }
+
+    pub(super) fn exited(&mut self, process: ProcessId, code: i32) {
+        self.ends(process, ExitStatus::Code(code), self.now);
+    }
+
+    pub(super) fn dies_of(&mut self, process: ProcessId, signal: Signal) {
+        let status = ExitStatus::Signal { number: signal.number(), core_dumped: false };
+        self.ends(process, status, self.now);
+    }
+
+    pub(super) fn closed(&mut self, process: ProcessId, end: u64) {
+        self.event(Event::Closed { process, attempt: AttemptNumber::FIRST, end });
+    }
+
+    pub(super) fn tree_gone(&mut self, process: ProcessId) {
+        self.event(Event::TreeGone { process, attempt: AttemptNumber::FIRST });
+    }
+
+    /// Everything of it is gone, at once.
+    pub(super) fn vanishes(&mut self, process: ProcessId, signal: Signal) {
+        self.dies_of(process, signal);
+        self.closed(process, 0);
+        self.tree_gone(process);
+    }
+
+    /// It exits, its output closes and nobody of it is left.
+    pub(super) fn finishes(&mut self, process: ProcessId, code: i32) {
+        self.exited(process, code);
+        self.closed(process, 0);
+        self.tree_gone(process);
+    }
+
+    pub(super) fn surveyed(&mut self, process: ProcessId, names: &[&str]) {
+        let alive = names.iter().map(|name| Descendant { pid: 7, name: (*name).into() }).collect();
+        self.event(Event::Surveyed { process, alive });
+    }
+
+    pub(super) fn wrote(&mut self, process: ProcessId, taken: u64, outcome: WriteOutcome) {
+        let (write, ..) = *self.writes(process).last().expect("a write is under way");
+        self.event(Event::Wrote { process, write: WriteId(write), taken, outcome });
+    }
+
+    /// A process that runs, and the call that started it.
+    pub(super) fn running(&mut self, exec: Exec) -> (CallId, ProcessId) {
+        let call = self.exec(exec);
+        let process = self.process_of(call);
+        self.spawned(process);
+        (call, process)
+    }
+
+    /// A process that lives on after its call was answered.
+    pub(super) fn background(&mut self, exec: Exec) -> ProcessId {
+        let (call, process) = self.running(exec);
+        self.advance(1_000);
+        assert_eq!(self.result(call).end, WaitEnd::Yielded);
+        process
+    }
+
+    // What can be seen.
+
+    pub(super) fn answers(&self, call: CallId) -> Vec<&Answer> {
+        self.effects
+            .iter()
+            .filter_map(|(_, effect)| match effect {
+                Effect::Reply { call: to, answer } if *to == call => Some(answer),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(super) fn answer(&self, call: CallId) -> &Answer {
+        match self.answers(call)[..] {
+            [answer] => answer,
+            ref others => panic!("{call:?} has {} answers: {others:?}", others.len()),
+        }
+    }
+
+    pub(super) fn waits(&self, call: CallId) -> bool {
+        self.answers(call).is_empty()
+    }
+
+    pub(super) fn result(&self, call: CallId) -> &CallResult {
+        match self.answer(call) {
+            Answer::Exec(Ok(result)) | Answer::Write(Ok(result)) => result,
+            other => panic!("{call:?} was answered {other:?}"),
+        }
+    }
+
+    pub(super) fn start_error(&self, call: CallId) -> &StartError {
+        match self.answer(call) {
+            Answer::Exec(Err(error)) => error,
+            other => panic!("{call:?} was answered {other:?}"),
+        }
+    }
+
+    pub(super) fn write_error(&self, call: CallId) -> &WriteError {
+        match self.answer(call) {
+            Answer::Write(Err(error)) => error,
+            other => panic!("{call:?} was answered {other:?}"),
+        }
+    }
+
+    pub(super) fn wait_end(&self, call: CallId) -> ConditionEnd {
+        match self.answer(call) {
+            Answer::Wait(Ok(result)) => result.end,
+            other => panic!("{call:?} was answered {other:?}"),
+        }
+    }
+
+    pub(super) fn report(&self, call: CallId) -> &EndReport {
+        match self.answer(call) {
+            Answer::Ended(report) | Answer::Terminate(Ok(report)) => report,
+            other => panic!("{call:?} was answered {other:?}"),
+        }
+    }
+
+    pub(super) fn process_of(&self, call: CallId) -> ProcessId {
+        let collecting = self.progress(call).into_iter().find_map(|progress| match progress {
+            Progress::Collecting { process, .. } => Some(*process),
+            _ => None,
+        });
+        collecting.expect("the call collects")
+    }
+
+    pub(super) fn progress(&self, call: CallId) -> Vec<&Progress> {
+        self.effects
+            .iter()
+            .filter_map(|(_, effect)| match effect {
+                Effect::Progress { call: to, progress } if *to == call => Some(progress),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(super) fn view(&mut self, process: ProcessId) -> Option<ProcessView> {
+        let call = self.call(Call::Get { process });
+        match self.answer(call) {
+            Answer::Process(Ok(view)) => Some((**view).clone()),
+            Answer::Process(Err(_)) => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn state(&mut self, process: ProcessId) -> Option<State> {
+        self.view(process).map(|view| view.state)
+    }
+
+    pub(super) fn spawns(&self) -> usize {
+        self.effects.iter().filter(|(_, effect)| matches!(effect, Effect::Spawn { .. })).count()
+    }
+
+    /// Deliveries begun: their number, text, and whether they end the input.
+    pub(super) fn writes(&self, process: ProcessId) -> Vec<(u64, String, bool)> {
+        self.effects
+            .iter()
+            .filter_map(|(_, effect)| match effect {
+                Effect::Write { process: to, write, data, eof } if *to == process => {
+                    Some((write.0, String::from_utf8_lossy(data).into_owned(), *eof))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(super) fn stops(&self) -> usize {
+        self.effects.iter().filter(|(_, effect)| matches!(effect, Effect::StopWrite { .. })).count()
+    }
+
+    /// What was done to a process to make it stop: `1000 TERM Tree`, `2000 KILL`, `4000 survey`.
+    pub(super) fn blows(&self, process: ProcessId) -> Vec<String> {
+        self.effects
+            .iter()
+            .filter_map(|(at, effect)| {
+                let blow = match effect {
+                    Effect::Signal { process: to, signal, scope, .. } if *to == process => {
+                        format!("{} {scope:?}", signal.name())
+                    }
+                    Effect::KillTree { process: to } if *to == process => "KILL".into(),
+                    Effect::Survey { process: to } if *to == process => "survey".into(),
+                    _ => return None,
+                };
+                Some(format!("{} {blow}", at.as_nanos() / 1_000_000))
+            })
+            .collect()
+    }
+
+    pub(super) fn signals_sent(&self) -> usize {
+        self.effects
+            .iter()
+            .filter(|(_, effect)| matches!(effect, Effect::Signal { .. } | Effect::KillTree { .. }))
+            .count()
+    }
+
+    /// The feed, as `150 process_exited code=0`; `0 output 0..5`.
+    pub(super) fn feed(&self) -> Vec<String> {
+        let events = self.effects.iter().filter_map(|(_, effect)| match effect {
+            Effect::Publish(event) => Some(event),
+            _ => None,
+        });
+        events.map(|event| format!("{} {}", event.at.as_nanos() / 1_000_000, told(&event.kind))).collect()
+    }
+
+    /// Times in the feed at which an event of this name came.
+    pub(super) fn told(&self, name: &str) -> Vec<String> {
+        self.feed().into_iter().filter(|line| line.split(' ').nth(1) == Some(name)).collect()
+    }
+}
+
+fn told(kind: &FeedKind) -> String {
+    match kind {
+        FeedKind::AttemptStarted { .. } => "attempt_started".into(),
+        FeedKind::AttemptDenied { .. } => "attempt_denied".into(),
+        FeedKind::SpawnFailed { .. } => "spawn_failed".into(),
+        FeedKind::ProcessStarted { .. } => "process_started".into(),
+        FeedKind::Output { from, to, .. } => format!("output {from}..{to}"),
+        FeedKind::OutputEventsEnded { .. } => "output_events_ended".into(),
+        FeedKind::StdinWritten { from, to, eof, .. } => {
+            format!("stdin_written {from}..{to}{}", if *eof { " eof" } else { "" })
+        }
+        FeedKind::ProcessExited { exit, .. } => {
+            format!("process_exited {} {:?}", exit.shell_code(), exit.reason)
+        }
+        FeedKind::OutputsClosed { end, .. } => format!("outputs_closed {end}"),
+        FeedKind::ProcessRemoved { pruned, .. } => format!("process_removed pruned={pruned}"),
+        FeedKind::Interrupted { turn, waits } => format!("interrupted {turn} {waits}"),
+        FeedKind::Cleaned { ended, survivors } => format!("cleaned {ended} {survivors}"),
+        FeedKind::PolicyChanged { revision, .. } => format!("policy_changed {revision}"),
+    }
+}
+
+/// So that a test may send a signal as a caller does.
+pub(super) fn signal(process: ProcessId, signal: Signal, scope: Scope) -> Call {
+    Call::Signal { process, signal, scope }
+}

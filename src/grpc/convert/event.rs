@@ -1,0 +1,121 @@
+//! Events of a session's feed, on the way out.
+
+use super::command::LOCAL;
+use super::process::{enforced, evidence};
+use super::{exit, timestamp};
+use crate::core::ids::{AttemptNumber, ProcessId, RequestId, TurnId};
+use crate::core::session::{FeedEvent, FeedKind};
+use crate::core::spawn::SpawnError;
+use crate::grpc::pb;
+use crate::host::clock::Clock;
+use pb::event::Kind;
+
+/// An event.
+pub(in crate::grpc) fn event(clock: Clock, event: &FeedEvent) -> pb::Event {
+    let (process, attempt, kind) = kind(clock, event);
+    let turn = match &event.kind {
+        FeedKind::Interrupted { turn, .. } => Some(turn),
+        _ => event.turn.as_ref(),
+    };
+    pb::Event {
+        sequence: event.sequence,
+        time: Some(timestamp(clock, event.at)),
+        turn_id: turn.map(TurnId::to_string).unwrap_or_default(),
+        request_id: event.request.as_ref().map(RequestId::to_string).unwrap_or_default(),
+        process_id: process.map_or(0, ProcessId::get),
+        attempt: attempt.map_or(0, |attempt| u32::from(attempt.get())),
+        kind: Some(kind),
+    }
+}
+
+type About = (Option<ProcessId>, Option<AttemptNumber>, Kind);
+
+fn kind(clock: Clock, event: &FeedEvent) -> About {
+    match &event.kind {
+        FeedKind::AttemptStarted { process, attempt, pid, enforced: by } => {
+            let started = pb::AttemptStarted {
+                attempt: u32::from(attempt.get()),
+                os_pid: pid.unwrap_or(0),
+                enforced: Some(enforced(*by)),
+                start_time: Some(timestamp(clock, event.at)),
+            };
+            (Some(*process), Some(*attempt), Kind::AttemptStarted(started))
+        }
+        FeedKind::AttemptDenied { process, attempt, evidence: sign } => {
+            let denied = pb::AttemptDenied {
+                attempt: u32::from(attempt.get()),
+                exit: None,
+                evidence: Some(evidence(sign)),
+                output_bytes: 0,
+            };
+            (Some(*process), Some(*attempt), Kind::AttemptDenied(denied))
+        }
+        FeedKind::SpawnFailed { process, attempt, error } => {
+            let failed = pb::SpawnFailed { failure: Some(spawn_failure(error)) };
+            (Some(*process), Some(*attempt), Kind::SpawnFailed(failed))
+        }
+        FeedKind::ProcessStarted { process, argv, cwd, terminal, stdin, one_shot } => {
+            let started = pb::ProcessStarted {
+                argv: argv.clone(),
+                cwd: cwd.clone(),
+                environment_id: LOCAL.to_owned(),
+                tty: *terminal,
+                stdin_open: *stdin,
+                one_shot: *one_shot,
+            };
+            (Some(*process), None, Kind::ProcessStarted(started))
+        }
+        FeedKind::Output { process, attempt, from, to } => {
+            let appended = pb::OutputAppended { start: *from, end: *to };
+            (Some(*process), Some(*attempt), Kind::Output(appended))
+        }
+        FeedKind::OutputEventsEnded { process, limit } => {
+            (Some(*process), None, Kind::OutputEventsEnded(pb::OutputEventsEnded { limit: *limit }))
+        }
+        FeedKind::StdinWritten { process, from, to, eof, incomplete } => {
+            let written = pb::StdinWritten { start: *from, end: *to, eof: *eof, incomplete: *incomplete };
+            (Some(*process), None, Kind::StdinWritten(written))
+        }
+        FeedKind::ProcessExited { process, exit: end } => {
+            let exited = pb::ProcessExited { exit: Some(exit(clock, end)), evidence: None };
+            (Some(*process), None, Kind::ProcessExited(exited))
+        }
+        FeedKind::OutputsClosed { process, attempt, end } => {
+            (Some(*process), Some(*attempt), Kind::OutputsClosed(pb::OutputsClosed { end: *end }))
+        }
+        FeedKind::ProcessRemoved { process, pruned } => {
+            let reason = if *pruned { pb::RemoveReason::Pruned } else { pb::RemoveReason::Ended };
+            (Some(*process), None, Kind::ProcessRemoved(pb::ProcessRemoved { reason: reason.into() }))
+        }
+        FeedKind::Interrupted { waits, .. } => {
+            let interrupted = pb::Interrupted { waits_ended: *waits, approvals_withdrawn: 0 };
+            (None, None, Kind::Interrupted(interrupted))
+        }
+        FeedKind::Cleaned { ended, survivors } => {
+            (None, None, Kind::Cleaned(pb::Cleaned { ended: *ended, survivors: *survivors }))
+        }
+        FeedKind::PolicyChanged { revision, fields } => {
+            let fields = fields.iter().map(ToString::to_string).collect();
+            (None, None, Kind::PolicyChanged(pb::PolicyChanged { policy_revision: *revision, fields }))
+        }
+    }
+}
+
+/// Why an attempt could not be started.
+fn spawn_failure(error: &SpawnError) -> pb::SpawnFailure {
+    use pb::SpawnFailureKind as Of;
+    let (kind, path) = match error {
+        SpawnError::ProgramMissing { program } => (Of::ProgramNotFound, program.as_str()),
+        SpawnError::ProgramDenied { program } | SpawnError::ProgramFormat { program } => {
+            (Of::ProgramNotExecutable, program.as_str())
+        }
+        SpawnError::InterpreterMissing { interpreter, .. } => (Of::InterpreterNotFound, interpreter.as_str()),
+        SpawnError::CwdMissing { path } => (Of::CwdNotFound, path.as_str()),
+        SpawnError::CwdDenied { path, .. } => (Of::CwdNotAccessible, path.as_str()),
+        SpawnError::TooLarge { program, .. } => (Of::ArgumentsTooLarge, program.as_str()),
+        SpawnError::Exhausted { .. } => (Of::Exhausted, ""),
+        SpawnError::SandboxUnavailable { .. } => (Of::Sandbox, ""),
+        SpawnError::System { path, .. } => (Of::Other, path.as_str()),
+    };
+    pb::SpawnFailure { kind: kind.into(), path: path.to_owned(), message: error.to_string() }
+}
