@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The outer name says whose it is, so that a later server finds and ends what one that was killed has left behind.
-//! `posix_spawn` cannot start a child inside a cgroup; `start` moves it right after, with whatever it has forked.
+//! `posix_spawn` cannot start a child inside a cgroup (glibc can from 2.39 on); `place` moves it right after, with
+//! whatever it has forked.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -63,6 +64,12 @@ impl Home {
             }
             other => other.map(|()| cgroup),
         }
+    }
+
+    /// Moves a process out of a child's cgroup, to where the server is.
+    pub(super) fn take_back(&self, pid: u32) -> io::Result<()> {
+        let own = self.path.parent().unwrap_or(&self.path);
+        OpenOptions::new().write(true).open(own.join("cgroup.procs"))?.write_all(pid.to_string().as_bytes())
     }
 
     /// Kills what servers that no longer live have left, and answers what is to be removed once it is empty.

@@ -92,14 +92,15 @@ impl Attributes {
         // SAFETY: initialised just above.
         let mut this = Self(unsafe { attributes.assume_init() });
         let mut none = MaybeUninit::uninit();
-        let mut all = MaybeUninit::uninit();
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let flags = libc::POSIX_SPAWN_SETSIGDEF as c_short
             | libc::POSIX_SPAWN_SETSIGMASK as c_short
             | libc::POSIX_SPAWN_SETSID;
-        // SAFETY: both sets are written whole before they are read; glibc copies them.
+        // SAFETY: both sets are written whole before they are read, and any bits are a valid set; glibc copies them.
         unsafe {
             libc::sigemptyset(none.as_mut_ptr());
-            libc::sigfillset(all.as_mut_ptr());
+            // Not `sigfillset`: it leaves out the two signals of glibc's own, which a child would then ignore.
+            all.as_mut_ptr().write_bytes(0xff, 1);
             check(libc::posix_spawnattr_setsigmask(&raw mut this.0, none.as_ptr()))?;
             check(libc::posix_spawnattr_setsigdefault(&raw mut this.0, all.as_ptr()))?;
             check(libc::posix_spawnattr_setflags(&raw mut this.0, flags))?;

@@ -11,6 +11,7 @@ use crate::run::{Running, plan};
 use crate::subject::{Subject, over_local};
 
 over_local! {
+    play,
     a_program_is_missing,
     a_program_may_not_be_executed,
     an_interpreter_is_missing,

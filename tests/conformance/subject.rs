@@ -112,31 +112,34 @@ fn runtime(which: Which) -> tokio::runtime::Runtime {
     .expect("a runtime")
 }
 
-/// Makes each case a test over each spawner.
-macro_rules! over {
-    ($($module:ident = $which:expr;)* => $cases:tt) => {
-        $($crate::subject::over!(@module $module, $which, $cases);)*
-    };
-    (@module $module:ident, $which:expr, { $($case:ident),* $(,)? }) => {
-        mod $module {
-            use crate::run::Kind;
-            use crate::subject::{Which, play};
-            #[allow(unused_imports, reason = "the fake has no trees")]
-            use unified_exec::spawn::Trees;
+pub(crate) const FAKE_PIPES: Which = Which::Fake(Kind::Pipes);
+pub(crate) const FAKE_TERMINALS: Which = Which::Fake(Kind::Terminal);
+pub(crate) const PIPES: Which = Which::Local(Kind::Pipes, Trees::Cgroups);
+pub(crate) const PIPES_NO_CGROUP: Which = Which::Local(Kind::Pipes, Trees::ProcessTable);
+pub(crate) const TERMINALS: Which = Which::Local(Kind::Terminal, Trees::Cgroups);
+pub(crate) const TERMINALS_NO_CGROUP: Which = Which::Local(Kind::Terminal, Trees::ProcessTable);
 
-            $(#[test] fn $case() { play($which, super::$case); })*
+/// Makes each case a test over each spawner; `play` or `play_alone` plays it.
+macro_rules! over {
+    ($play:ident, $($module:ident = $which:ident)* => $cases:tt) => {
+        $($crate::subject::over!(@module $play, $module, $which, $cases);)*
+    };
+    (@module $play:ident, $module:ident, $which:ident, { $($case:ident),* $(,)? }) => {
+        mod $module {
+            $(#[test] fn $case() { $crate::subject::$play($crate::subject::$which, super::$case); })*
         }
     };
 }
 
 /// Each case over the real spawners, on pipes and terminals, with and without cgroups.
 macro_rules! over_local {
-    ($($case:ident),* $(,)?) => {
+    ($play:ident, $($case:ident),* $(,)?) => {
         $crate::subject::over! {
-            pipes_with_cgroups = Which::Local(Kind::Pipes, Trees::Cgroups);
-            pipes_without_cgroups = Which::Local(Kind::Pipes, Trees::ProcessTable);
-            terminals_with_cgroups = Which::Local(Kind::Terminal, Trees::Cgroups);
-            terminals_without_cgroups = Which::Local(Kind::Terminal, Trees::ProcessTable);
+            $play,
+            pipes_with_cgroups = PIPES
+            pipes_without_cgroups = PIPES_NO_CGROUP
+            terminals_with_cgroups = TERMINALS
+            terminals_without_cgroups = TERMINALS_NO_CGROUP
             => { $($case),* }
         }
     };
@@ -146,11 +149,12 @@ macro_rules! over_local {
 macro_rules! over_all {
     ($($case:ident),* $(,)?) => {
         $crate::subject::over! {
-            fake_pipes = Which::Fake(Kind::Pipes);
-            fake_terminals = Which::Fake(Kind::Terminal);
+            play,
+            fake_pipes = FAKE_PIPES
+            fake_terminals = FAKE_TERMINALS
             => { $($case),* }
         }
-        $crate::subject::over_local! { $($case),* }
+        $crate::subject::over_local! { play, $($case),* }
     };
 }
 

@@ -8,12 +8,13 @@ use unified_exec::core::signal::{Scope, Signal};
 use unified_exec::core::spawn::Stdio;
 use unified_exec::spawn::fake::Script;
 
-use crate::run::{Kind, Running, plan, soon};
+use crate::run::{Running, plan, soon};
 use crate::subject::{Subject, What, over, what};
 
 over! {
-    terminals_with_cgroups = Which::Local(Kind::Terminal, Trees::Cgroups);
-    terminals_without_cgroups = Which::Local(Kind::Terminal, Trees::ProcessTable);
+    play,
+    terminals_with_cgroups = TERMINALS
+    terminals_without_cgroups = TERMINALS_NO_CGROUP
     => {
         it_is_the_controlling_terminal_of_dash,
         it_is_the_controlling_terminal_of_python,
@@ -81,7 +82,9 @@ async fn it_erases_whole_characters(subject: Subject) {
 }
 
 async fn control_c_reaches_the_foreground(subject: Subject) {
-    let mut child = subject.run(&program("trap 'echo interrupted; exit 3' INT; echo up; sleep 1000")).await;
+    let mut child = subject
+        .run(&program("trap 'echo interrupted; exit 3' INT; echo up; while :; do sleep 0.1; done"))
+        .await;
     child.says("up").await;
     child.write(b"\x03").await.unwrap();
     let seen = child.ended().await;

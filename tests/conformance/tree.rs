@@ -10,6 +10,7 @@ use crate::run::{soon, vanishes};
 use crate::subject::{Subject, What, over_local, what};
 
 over_local! {
+    play,
     a_program_that_starts_itself_anew_is_killed,
     a_term_to_the_tree_reaches_who_left_the_group,
     a_stopped_member_hears_a_term,
