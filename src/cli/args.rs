@@ -15,7 +15,7 @@ use crate::grpc::listen;
 
 /// Runs commands for agents and people: keeps them alive as terminals, lets callers write to them, and ends them.
 #[derive(Debug, Parser)]
-#[command(name = "uexec", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "uexec", version, after_help = AFTER_HELP)]
 pub(super) struct Cli {
     #[command(flatten)]
     pub(super) global: Global,

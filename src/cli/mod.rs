@@ -18,6 +18,7 @@ mod exit;
 mod failure;
 mod json;
 mod logging;
+mod modes;
 mod output;
 mod session;
 mod signals;

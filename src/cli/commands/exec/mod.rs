@@ -67,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROFILE")]
     sandbox: Option<Sandbox>,
     /// The command: one word is a line for a shell, several are a program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
