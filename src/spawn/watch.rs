@@ -156,7 +156,13 @@ impl Watch {
     fn may_be_gone(self: &Arc<Self>, tree: Arc<Tree>) {
         match tree.cgroup() {
             Some(cgroup) if matches!(cgroup.is_populated(), Ok(false)) => tree.set_gone(),
-            Some(_) => self.watch(Watched::Tree(tree)),
+            Some(cgroup) => {
+                if tree.is_condemned() {
+                    // The first kill may have failed for want of descriptors; the leader has freed some.
+                    cgroup.kill();
+                }
+                self.watch(Watched::Tree(tree));
+            }
             None => {
                 self.state().looked_at.push(tree);
                 self.look();

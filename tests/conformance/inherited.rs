@@ -101,7 +101,7 @@ fn helper_shows_the_limits_of_a_child() {
 async fn a_server_that_was_killed_leaves_nothing_to_the_next(subject: Subject) {
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
-        "{}; {}; echo both have run",
+        "until grep -q unified-exec /proc/self/cgroup; do sleep 0.01; done; {}; {}; echo both have run",
         helper("helper_is_killed_and_leaves_a_child"),
         helper("helper_starts_where_another_was_killed")
     );
@@ -121,7 +121,13 @@ fn helper_is_killed_and_leaves_a_child() {
         let spawner = LocalSpawner::start(Clock::start(), Options::default()).unwrap();
         let child = plan(&["sleep", "1000"], Stdio::Pipes { stdin: false });
         let child = spawner.spawn(child).await.unwrap();
-        std::fs::write(std::env::var(LEFT).unwrap(), child.pid.unwrap().to_string()).unwrap();
+        let pid = child.pid.unwrap();
+        std::fs::write(std::env::var(LEFT).unwrap(), pid.to_string()).unwrap();
+        // It is placed after the answer. Before that, nothing says whose it is.
+        let mine = format!("-{}-", std::process::id());
+        while !std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap().contains(&mine) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
         tokio::time::sleep(Duration::from_secs(1000)).await;
     });
