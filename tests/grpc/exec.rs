@@ -11,7 +11,11 @@ use crate::support::{Bench, PATIENCE, Seen, code, collect};
 async fn a_short_command_tells_its_start_its_output_and_its_end_once() {
     let bench = Bench::start().await;
     let run = bench.run(bench.cmd("echo out; echo err >&2; exit 3")).await.unwrap();
-    assert!(matches!(run.items[0], Seen::AttemptStarted(ref started) if started.os_pid > 0), "{:?}", run.items);
+    assert!(
+        matches!(run.items[0], Seen::AttemptStarted(ref started) if started.os_pid > 0),
+        "{:?}",
+        run.items
+    );
     let Seen::Started(started) = &run.items[1] else { panic!("{:?}", run.items) };
     assert_eq!(started.argv, ["bash", "-c", "echo out; echo err >&2; exit 3"]);
     assert_eq!(started.cwd, "/tmp");

@@ -142,10 +142,8 @@ impl Bench {
     }
 
     pub(crate) async fn clean(&self) -> pb::CleanBackgroundTerminalsResponse {
-        let request = pb::CleanBackgroundTerminalsRequest {
-            session_id: self.session.clone(),
-            ..Default::default()
-        };
+        let request =
+            pb::CleanBackgroundTerminalsRequest { session_id: self.session.clone(), ..Default::default() };
         self.sessions.clone().clean_background_terminals(request).await.unwrap().into_inner()
     }
 
