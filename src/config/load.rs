@@ -88,9 +88,6 @@ impl Config {
         {
             return Err(document.refused_at(&["session", "cwd"], "must be an absolute path"));
         }
-        if self.listen.tls.is_some() && self.listen.tcp.is_none() {
-            return Err(document.refused_at(&["listen", "tls"], "has a meaning only with `listen.tcp`"));
-        }
         if let Err(invalid) = self.environment.policy().check() {
             return Err(document.refused_at(&["environment", "set"], &invalid.problem));
         }
