@@ -20,13 +20,18 @@ pub(crate) struct Server {
     pub(crate) user: Option<u32>,
 }
 
+fn runtime_directory() -> TempDir {
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new().prefix("uxrun.").permissions(private).tempdir().unwrap()
+}
+
 /// The id of the user and group that own nothing.
 const NOBODY: u32 = 65_534;
 
 impl Server {
     /// Starts it as it is.
     pub(crate) async fn start() -> Self {
-        let runtime = tempfile::Builder::new().prefix("uxrun.").tempdir().unwrap();
+        let runtime = runtime_directory();
         let mut command = Command::new(env!("CARGO_BIN_EXE_uexec"));
         command.args(Self::arguments(runtime.path()));
         Self::spawn(command, runtime).await
@@ -34,7 +39,7 @@ impl Server {
 
     /// Starts it, as root, as the user nobody.
     pub(crate) async fn start_as_nobody() -> Self {
-        let runtime = tempfile::Builder::new().prefix("uxrun.").tempdir().unwrap();
+        let runtime = runtime_directory();
         std::os::unix::fs::chown(runtime.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         let mut command = Command::new("/usr/bin/setpriv");
         let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".into()];
@@ -53,7 +58,7 @@ impl Server {
 
     /// Starts it from a shell line, in which `"$@"` stands for the server; the line must `exec` it.
     pub(crate) async fn start_by(line: &str) -> Self {
-        let runtime = tempfile::Builder::new().prefix("uxrun.").tempdir().unwrap();
+        let runtime = runtime_directory();
         let mut command = Command::new("/bin/bash");
         command.args(["-c", line, "bash", env!("CARGO_BIN_EXE_uexec")]);
         command.args(Self::arguments(runtime.path()));
