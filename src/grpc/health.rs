@@ -55,7 +55,7 @@ impl Health for OneBit {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         if !self.knows(&request.get_ref().service) {
-            return Err(Status::not_found("this server has no such service"));
+            return Err(status::service_unknown());
         }
         Ok(Response::new(answer(*self.serving.borrow())))
     }
