@@ -33,13 +33,14 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Bytes that are no message of the expected type: a wrong type on the wire, or text that is not UTF-8.
 pub(super) fn malformed_message(error: &prost::DecodeError) -> Status {
     let text = error.to_string();
-    // prost names the path as `Message.field: Message.field: problem`.
-    let path: Vec<&str> = text
+    // prost names the path from the inside out, as `Message.field: Message.field: problem`.
+    let mut path: Vec<&str> = text
         .split(": ")
         .filter_map(|part| part.split_once('.'))
         .filter(|(message, field)| !message.contains(' ') && !field.is_empty() && !field.contains(' '))
         .map(|(_, field)| field)
         .collect();
+    path.reverse();
     let message = format!("the request is no valid message: {text}");
     Refusal::new(ErrorReason::InvalidField, message).field(&path.join("."), text).into()
 }
