@@ -4,6 +4,8 @@
 //! Matches on our own errors are exhaustive and without wildcard arms, so that a new error does not compile until it has its reason.
 
 mod refusal;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -69,15 +71,23 @@ pub(super) fn invalid_page_token() -> Status {
 
 /// A pattern that cannot be looked for.
 pub(super) fn invalid_pattern(field: &str, error: &PatternError) -> Status {
-    let refusal = Refusal::new(ErrorReason::InvalidPattern, error).field(field, error);
-    let refusal = match error {
-        PatternError::Syntax { reason } => match caret(reason) {
-            Some(position) => refusal.fact("position", position),
-            None => refusal,
-        },
-        PatternError::Empty | PatternError::TooLong { .. } | PatternError::TooLarge => refusal,
+    let (problem, position) = match error {
+        PatternError::Syntax { reason } => {
+            // The parser shows the pattern over several lines, and says last what is wrong.
+            let last = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            (format!("is no regular expression: {last}"), caret(reason))
+        }
+        PatternError::Empty | PatternError::TooLong { .. } | PatternError::TooLarge => {
+            (error.to_string(), None)
+        }
     };
-    refusal.into()
+    let message = format!("{field}: {problem}");
+    let refusal = Refusal::new(ErrorReason::InvalidPattern, message).field(field, problem);
+    match position {
+        Some(position) => refusal.fact("position", position),
+        None => refusal,
+    }
+    .into()
 }
 
 /// Where the parser points to in a pattern of one line: it shows the pattern, and below it a caret, both indented.

@@ -36,7 +36,7 @@ async fn ranges_are_read_without_moving_anything() {
     assert_eq!(run.bytes, b"0123456789");
     for _ in 0..2 {
         let part = read(&bench, process, 2, 3, 0).await.unwrap();
-        assert_eq!((bytes(&part), part.next.clone().unwrap().offset, part.end), (b"ady".to_vec(), 5, 6));
+        assert_eq!((bytes(&part), part.next.unwrap().offset, part.end), (b"ady".to_vec(), 5, 6));
         assert_eq!((part.state(), part.exit), (pb::ProcessState::Running, None));
     }
     let answer = bench.send(bench.write(process, "\u{3}")).await.unwrap();

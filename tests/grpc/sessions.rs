@@ -186,7 +186,7 @@ async fn masks_and_values_that_cannot_be_are_refused_and_change_nothing() {
             Code::InvalidArgument,
             reason,
         );
-        assert_eq!(refused.status.message().contains(path), true);
+        assert!(refused.status.message().contains(path));
     }
     assert_refused(
         update(&bench, &[], 0, pb::SessionConfig::default()).await,
@@ -348,4 +348,19 @@ async fn leases_hold_yield_deadlines_and_are_bounded() {
         Code::InvalidArgument,
         "INVALID_FIELD",
     );
+}
+
+#[tokio::test]
+async fn an_owner_has_so_many_sessions_and_no_more() {
+    let bench = Bench::start().await;
+    let owner = caller("me", Role::Agent).owner;
+    while bench.host.sessions(&owner).len() < 1_024 {
+        bench.host.create(owner.clone(), settings(Rights::unrestricted())).unwrap();
+    }
+    let refused = create(&bench, pb::SessionConfig::default()).await;
+    let refused = assert_refused(refused, Code::ResourceExhausted, "TOO_MANY_SESSIONS");
+    assert_eq!(refused.fact("limit"), "1024");
+    let close = pb::CloseSessionRequest { session_id: bench.session.clone() };
+    bench.sessions.clone().close_session(close).await.unwrap();
+    create(&bench, pb::SessionConfig::default()).await.unwrap();
 }
