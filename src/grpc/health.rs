@@ -11,6 +11,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+use super::status;
+
 /// Turns the health of a server.
 #[derive(Debug)]
 pub(super) struct Switch(watch::Sender<ServingStatus>);

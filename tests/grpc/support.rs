@@ -188,7 +188,7 @@ pub(crate) enum Seen {
     AttemptStarted(pb::AttemptStarted),
     Started(pb::Started),
     Result(Box<pb::ExecResult>),
-    Attached(pb::Attached),
+    Attached(Box<pb::Attached>),
     Exited(pb::Exit),
     Closed(pb::Cursor),
     Committed(pb::StdinCommitted),
@@ -227,13 +227,13 @@ seen!(pb::write_stdin_response::Item {
     Item::Result(result) => Self::Result(Box::new(result)),
 });
 seen!(pb::attach_response::Item {
-    Item::Attached(attached) => Self::Attached(attached),
+    Item::Attached(attached) => Self::Attached(Box::new(attached)),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Exited(exited) => Self::Exited(exited.exit.unwrap()),
     Item::Closed(closed) => Self::Closed(closed.end.unwrap()),
 });
 seen!(pb::interact_response::Item {
-    Item::Attached(attached) => Self::Attached(attached),
+    Item::Attached(attached) => Self::Attached(Box::new(attached)),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Exited(exited) => Self::Exited(exited.exit.unwrap()),
     Item::Closed(closed) => Self::Closed(closed.end.unwrap()),
