@@ -69,9 +69,7 @@ impl SessionApi {
         let asked = convert::settings(wire, fields, current.clone(), &defaults.settings)?;
         // What cannot be honoured is refused first: that it may not be given would be no help.
         asked.rights.check().map_err(status::unsupported)?;
-        let widening =
-            convert::widening(caller.role, &asked, &current, &defaults.settings, &defaults.ceiling);
-        if let Some(field) = widening {
+        if let Some(field) = convert::widening(caller.role, &asked, &current, defaults) {
             return Err(status::widening(field, caller.role));
         }
         if fields.contains(&Field::Cwd) {

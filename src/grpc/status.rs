@@ -579,3 +579,9 @@ fn spawn(error: SpawnError, shell: bool) -> Status {
         }
     }
 }
+
+/// A message of ours that does not encode: a defect.
+pub(super) fn unencodable_message(error: &prost::EncodeError) -> Status {
+    tracing::error!(%error, "a response could not be encoded");
+    defect("encode")
+}

@@ -52,7 +52,8 @@ pub(crate) fn server(settings: Settings, ceiling: Rights) -> (Edge, Host) {
     let spawner = LocalSpawner::start(clock, Options::default()).unwrap();
     let inherited = settings.defaults.inherited.clone();
     let host = Host::new(Arc::new(spawner), clock, inherited, 1);
-    let options = EdgeOptions::new(SessionDefaults { settings, ceiling });
+    let agent_ceiling = settings.rights.clone();
+    let options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     (Edge::new(host.clone(), options), host)
 }
 

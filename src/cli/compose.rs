@@ -1,0 +1,96 @@
+//! The composition root: here, and only here, spawner, host and edge are put together.
+
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+
+use super::failure::Failure;
+use crate::config::{Config, detect_shell};
+use crate::core::command::{Defaults, EnvVar};
+use crate::core::policy::Rights;
+use crate::grpc::server::{Edge, EdgeOptions, SessionDefaults};
+use crate::host::clock::Clock;
+use crate::host::ports::Spawner;
+use crate::host::{Host, Settings};
+
+/// The server of a configuration, which nobody can reach yet. Must be called within a runtime.
+pub(super) fn edge(config: &Config) -> Result<Edge, Failure> {
+    let inherited = environment();
+    let clock = Clock::start();
+    let spawner = spawner(clock)?;
+    let rights = config.rights.default.rights();
+    let agent_ceiling = config.rights.agent.rights();
+    let ceiling =
+        config.rights.ceiling.as_ref().map_or_else(|| agent_ceiling.clone(), |ceiling| ceiling.rights());
+    let settings = settings(config, &inherited, rights)?;
+    let host = Host::new(spawner, clock, inherited, seed()?);
+    let mut options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
+    options.allowed_origins.clone_from(&config.listen.allowed_origins);
+    options.drain = config.server.drain();
+    Ok(Edge::new(host, options))
+}
+
+fn settings(config: &Config, inherited: &[EnvVar], rights: Rights) -> Result<Settings, Failure> {
+    let variable = |name: &str| {
+        let value = inherited.iter().find(|var| var.name == name).map(|var| var.value.as_slice());
+        value.and_then(|value| std::str::from_utf8(value).ok())
+    };
+    let cwd = match &config.session.cwd {
+        Some(cwd) => cwd.clone(),
+        None => here()?,
+    };
+    let shell = match &config.session.shell {
+        Some(shell) => shell.clone(),
+        None => detect_shell(variable("SHELL"), variable("PATH")),
+    };
+    Ok(Settings {
+        defaults: Defaults {
+            cwd,
+            shell,
+            allow_login: config.session.login_shell,
+            env: config.environment.policy(),
+            inherited: inherited.to_vec(),
+        },
+        rights,
+        limits: config.limits.limits(),
+        interactive: config.session.interactive,
+    })
+}
+
+fn here() -> Result<String, Failure> {
+    let dir = std::env::current_dir().map_err(|error| {
+        Failure::new(format!("the working directory cannot be used: {error}"))
+            .hint("change to one that exists")
+    })?;
+    dir.into_os_string().into_string().map_err(|dir| {
+        Failure::new(format!("the working directory {} is not UTF-8", dir.display()))
+            .hint("change to another, or set `session.cwd` in the configuration")
+    })
+}
+
+/// Our own environment, once; values are bytes. A name that is not UTF-8 cannot be spoken of in the contract.
+fn environment() -> Vec<EnvVar> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some(EnvVar::new(name.into_string().ok()?, value.into_encoded_bytes())))
+        .collect()
+}
+
+/// Where ids come from; nobody should guess those of another server.
+fn seed() -> Result<u64, Failure> {
+    SysRng
+        .try_next_u64()
+        .map_err(|error| Failure::new(format!("the system gives no random numbers: {error}")))
+}
+
+#[cfg(unix)]
+fn spawner(clock: Clock) -> Result<std::sync::Arc<dyn Spawner>, Failure> {
+    use crate::spawn::{LocalSpawner, Options};
+    let spawner = LocalSpawner::start(clock, Options::default())
+        .map_err(|error| Failure::new(format!("this system does not let us watch over children: {error}")))?;
+    Ok(std::sync::Arc::new(spawner))
+}
+
+#[cfg(not(unix))]
+fn spawner(_: Clock) -> Result<std::sync::Arc<dyn Spawner>, Failure> {
+    Err(Failure::new("this version cannot start commands on Windows yet (terminals need ConPTY there)")
+        .hint("run the server on Linux, or in WSL, and connect to it with --server http://host:port"))
+}

@@ -1,0 +1,33 @@
+//! A server inside this process, for one command: the same services over the same protocol, and nobody else comes in.
+
+use super::args::Global;
+use super::compose;
+use super::connect::Client;
+use super::failure::Failure;
+use crate::config::{Config, Environment, Grant, Inherit};
+use crate::grpc::auth::{Caller, Role, own_owner};
+use crate::grpc::server::Edge;
+
+/// The server.
+#[derive(Debug)]
+pub(super) struct Embedded(Edge);
+
+impl Embedded {
+    /// Starts it, with full access and our environment: the person runs their own command.
+    pub(super) fn start(global: &Global) -> Result<(Self, Client), Failure> {
+        tracing::debug!(runtime_dir = %global.runtime_dir().display(), "no server there, starting one within");
+        let mut config = Config::default();
+        config.rights.default = Grant::unrestricted();
+        config.environment =
+            Environment { inherit: Inherit::All, default_excludes: false, ..Environment::default() };
+        let edge = compose::edge(&config)?;
+        let caller = Caller { owner: own_owner(), role: Role::Agent };
+        let client = Client::within(edge.channel(caller));
+        Ok((Self(edge), client))
+    }
+
+    /// Ends it, with everything that runs.
+    pub(super) async fn end(self) {
+        self.0.shutdown().await;
+    }
+}

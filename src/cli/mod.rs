@@ -1,0 +1,169 @@
+//! The command line `uexec`: the composition root of the service, and a client of it.
+//!
+//! ```text
+//!   main ─► run ─► commands ─┬─ serve ──► compose (spawner, host, edge) ──► listeners
+//!                            ├─ exec ───► embedded (the same, in process) ─┐
+//!                            └─ others ─► connect ─────────────────────────┴─► gRPC ─► output, json, table
+//! ```
+//!
+//! Even where server and client are one process, they speak through the contract; there is no second way in. Nobody
+//! depends on this module. Every failure is a `failure::Failure`: what happened, what to do, and an exit code.
+
+mod args;
+mod commands;
+mod compose;
+mod connect;
+mod embedded;
+mod exit;
+mod failure;
+mod json;
+mod logging;
+mod modes;
+mod output;
+mod session;
+mod signals;
+mod table;
+mod terminal;
+mod words;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use self::args::{Cli, Command, Global};
+use self::failure::Failure;
+use crate::config::{Config, Logging};
+
+/// More than the few that read stdin, write stdout and start children would only be idle; see `docs/configuration.md`.
+const BLOCKING_THREADS_MAX: usize = 4;
+
+/// Killing and reaping what is left takes a fraction of this.
+const HURRIED_END_MAX: Duration = Duration::from_secs(2);
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
+    let as_json = cli.global.json;
+    let is_exec = matches!(cli.command, Command::Exec(_));
+    match dispatch(cli) {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            tell(&failure, as_json);
+            // Two may be the command's own code there.
+            if is_exec && failure.code() == exit::USAGE { exit::FAILED } else { failure.code() }.into()
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<u8, Failure> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Completions(args) => return commands::completions::run(&args),
+        Command::Config(args) => return commands::config::run(&global, &args),
+        Command::Serve(args) => {
+            let config = args.configuration(&global)?;
+            let runtime = runtime(config.server.worker_threads.as_usize())?;
+            let code = runtime.block_on(commands::serve::run(&global, config));
+            // What still runs after a hurried end is killed as it is dropped.
+            runtime.shutdown_timeout(HURRIED_END_MAX);
+            return code;
+        }
+        _ => {}
+    }
+    if let Ok(filter) = std::env::var("UEXEC_LOG") {
+        logging::start(&Logging { filter, ..Logging::default() })?;
+    }
+    let runtime = runtime(Config::default().server.worker_threads.as_usize())?;
+    let code = runtime.block_on(client(&global, command));
+    // Not waited for: a thread may be reading a stdin on which nobody types any more.
+    runtime.shutdown_background();
+    code
+}
+
+async fn client(global: &Global, command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Exec(args) => commands::exec::run(global, args).await,
+        Command::Attach(args) => commands::attach::run(global, args).await,
+        Command::Write(args) => commands::write::run(global, args).await,
+        Command::Ps(args) => commands::ps::run(global, args).await,
+        Command::Logs(args) => commands::logs::run(global, args).await,
+        Command::Wait(args) => commands::wait::run(global, args).await,
+        Command::Interrupt(args) => commands::stop::interrupt(global, args).await,
+        Command::Clean(args) => commands::stop::clean(global, args).await,
+        Command::Kill(args) => commands::stop::kill(global, args).await,
+        Command::Resize(args) => commands::resize::run(global, args).await,
+        Command::Sessions(args) => commands::sessions::run(global, args).await,
+        Command::Events(args) => commands::events::run(global, args).await,
+        Command::Capabilities(args) => commands::capabilities::run(global, args).await,
+        // Those that need no connection are done before.
+        Command::Serve(_) | Command::Config(_) | Command::Completions(_) => Ok(exit::OK),
+    }
+}
+
+fn runtime(workers: usize) -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("uexec")
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("the system gives us no threads: {error}")))
+}
+
+/// Help and version are asked for; everything else is a wrong command line, which `exec` tells by another code.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    // Whoever closed the stream does not want to read it.
+    error.print().ok();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::OK,
+        _ if names_exec(std::env::args_os().skip(1)) => exit::FAILED,
+        _ => exit::USAGE,
+    }
+    .into()
+}
+
+/// Whether the first word that is no option, nor the value of one, is `exec`.
+fn names_exec(words: impl Iterator<Item = OsString>) -> bool {
+    let mut words = words.map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--json" => {}
+            // Every other option in front of the command takes a value.
+            option if option.starts_with("--") && !option.contains('=') => drop(words.next()),
+            option if option.starts_with('-') => {}
+            command => return command == "exec",
+        }
+    }
+    false
+}
+
+fn tell(failure: &Failure, as_json: bool) {
+    if failure.is_quiet() {
+        return;
+    }
+    let text = if as_json { format!("{}\n", failure.to_json()) } else { failure.to_text() };
+    std::io::stderr().lock().write_all(text.as_bytes()).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_exec_is_told_from_other_wrong_commands() {
+        let names = |line: &str| names_exec(line.split(' ').map(OsString::from));
+        assert!(names("exec --nope"));
+        assert!(names("--json --server unix:///exec exec"));
+        assert!(names("--server=x exec"));
+        assert!(!names("ps exec"));
+        assert!(!names("--server exec ps"));
+        assert!(!names(""));
+    }
+}

@@ -1,0 +1,59 @@
+//! What an operator can set: one TOML file, one concept a module, everything with a default.
+//!
+//! ```text
+//!   defaults ◄── file (load) ◄── environment and flags (cli)
+//! ```
+//!
+//! Unknown keys are refused, and every complaint names file, line and key. A value that loads is within its bounds:
+//! the types of [`bounded`] see to that. Knows the vocabulary of the core; refuses to know sockets, sessions and
+//! gRPC. `docs/configuration.md` shows all of it in one example, which a test loads.
+
+mod bounded;
+mod environment;
+mod limits;
+mod listen;
+mod load;
+mod logging;
+mod rights;
+mod server;
+mod session;
+mod shell;
+
+use serde::{Deserialize, Serialize};
+
+pub use environment::{Environment, Inherit};
+pub use limits::{Limits, WhenFull};
+pub use listen::{Listen, Tls};
+pub use load::{ConfigError, Place};
+pub use logging::{Format, Logging};
+pub use rights::{Approval, Grant, Granular, Network, Profile, Rights};
+pub use server::Server;
+pub use session::Session;
+pub use shell::detect as detect_shell;
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where the service listens.
+    pub listen: Listen,
+    /// How the service itself runs.
+    pub server: Server,
+    /// What a session gets that asks for nothing.
+    pub session: Session,
+    /// What sessions may do.
+    pub rights: Rights,
+    /// Which variables children get.
+    pub environment: Environment,
+    /// Bounds.
+    pub limits: Limits,
+    /// What is logged, and how.
+    pub logging: Logging,
+}
+
+impl Config {
+    /// The configuration as a file would have it.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+}

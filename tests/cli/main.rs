@@ -1,0 +1,10 @@
+//! `uexec` as its users have it: the built binary, with their arguments, files, signals and terminals.
+#![cfg(all(feature = "cli", unix))]
+
+mod attach;
+mod configuration;
+mod exec;
+mod harness;
+mod serve;
+mod sessions;
+mod talk;
