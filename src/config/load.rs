@@ -74,9 +74,11 @@ impl Config {
 
     /// What no single value shows.
     fn check(&self, document: &Document<'_>) -> Result<(), ConfigError> {
-        for (table, grant) in
-            [("default", Some(&self.rights.default)), ("ceiling", self.rights.ceiling.as_ref())]
-        {
+        for (table, grant) in [
+            ("default", Some(&self.rights.default)),
+            ("agent", Some(&self.rights.agent)),
+            ("ceiling", self.rights.ceiling.as_ref()),
+        ] {
             if let Some((key, why)) = grant.and_then(super::Grant::idle_key) {
                 return Err(document.refused_at(&["rights", table, key], why));
             }

@@ -44,7 +44,7 @@ impl<T: prost::Message> Encoder for ProtobufEncoder<T> {
     type Error = Status;
 
     fn encode(&mut self, item: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        item.encode(buffer).map_err(|error| Status::internal(error.to_string()))
+        item.encode(buffer).map_err(|error| super::status::unencodable_message(&error))
     }
 
     fn buffer_settings(&self) -> BufferSettings {

@@ -4,6 +4,8 @@
 //! Matches on our own errors are exhaustive and without wildcard arms, so that a new error does not compile until it has its reason.
 
 mod refusal;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -33,13 +35,14 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Bytes that are no message of the expected type: a wrong type on the wire, or text that is not UTF-8.
 pub(super) fn malformed_message(error: &prost::DecodeError) -> Status {
     let text = error.to_string();
-    // prost names the path as `Message.field: Message.field: problem`.
-    let path: Vec<&str> = text
+    // prost names the path from the inside out, as `Message.field: Message.field: problem`.
+    let mut path: Vec<&str> = text
         .split(": ")
         .filter_map(|part| part.split_once('.'))
         .filter(|(message, field)| !message.contains(' ') && !field.is_empty() && !field.contains(' '))
         .map(|(_, field)| field)
         .collect();
+    path.reverse();
     let message = format!("the request is no valid message: {text}");
     Refusal::new(ErrorReason::InvalidField, message).field(&path.join("."), text).into()
 }
@@ -68,15 +71,25 @@ pub(super) fn invalid_page_token() -> Status {
 
 /// A pattern that cannot be looked for.
 pub(super) fn invalid_pattern(field: &str, error: &PatternError) -> Status {
-    let refusal = Refusal::new(ErrorReason::InvalidPattern, error).field(field, error);
-    let refusal = match error {
-        PatternError::Syntax { reason } => match caret(reason) {
-            Some(position) => refusal.fact("position", position),
-            None => refusal,
-        },
-        PatternError::Empty | PatternError::TooLong { .. } | PatternError::TooLarge => refusal,
+    let (problem, position) = match error {
+        PatternError::Syntax { reason } => {
+            // The parser shows the pattern over several lines, and says last what is wrong.
+            let last = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            let unicode =
+                if last.contains("Unicode") { "; begin with (?u) for classes of Unicode" } else { "" };
+            (format!("is no regular expression over bytes: {last}{unicode}"), caret(reason))
+        }
+        PatternError::Empty | PatternError::TooLong { .. } | PatternError::TooLarge => {
+            (error.to_string(), None)
+        }
     };
-    refusal.into()
+    let message = format!("{field}: {problem}");
+    let refusal = Refusal::new(ErrorReason::InvalidPattern, message).field(field, problem);
+    match position {
+        Some(position) => refusal.fact("position", position),
+        None => refusal,
+    }
+    .into()
 }
 
 /// Where the parser points to in a pattern of one line: it shows the pattern, and below it a caret, both indented.
@@ -171,7 +184,7 @@ pub(super) fn limit_unenforceable(field: &str) -> Status {
 pub(super) fn widening(field: &str, role: Role) -> Status {
     let message = match role {
         Role::Agent => {
-            format!("{field} asks for more than this server's default, and an agent may only narrow it")
+            format!("{field} asks for more than this server lets agents ask for; a reviewer may")
         }
         Role::Reviewer => format!("{field} asks for more than this server's ceiling"),
     };
@@ -567,4 +580,10 @@ fn spawn(error: SpawnError, shell: bool) -> Status {
             Refusal::new(ErrorReason::SpawnFailed, message).fact("path", path).fact("os_error", reason).into()
         }
     }
+}
+
+/// A message of ours that does not encode: a defect.
+pub(super) fn unencodable_message(error: &prost::EncodeError) -> Status {
+    tracing::error!(%error, "a response could not be encoded");
+    defect("encode")
 }

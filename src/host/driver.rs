@@ -26,6 +26,7 @@ use crate::core::session::{
     Answer, Call, Condition, ControlFailure, Effect, Event, Progress, Session, WatchOutcome, WriteOutcome,
 };
 use crate::core::spawn::{SpawnError, SpawnPlan};
+use crate::core::time::Instant;
 
 /// Events that may wait for a driver; a pump that finds it full waits, and with it its child.
 const EVENTS_BOUND: usize = 256;
@@ -42,7 +43,7 @@ pub(super) enum Happened {
     /// A log has grown; how far is seen when it is looked at, however many pieces came.
     Grown { process: ProcessId, attempt: AttemptNumber },
     /// A spawn has ended.
-    Spawned { process: ProcessId, attempt: AttemptNumber, result: Result<Spawned, SpawnError> },
+    Spawned { process: ProcessId, attempt: AttemptNumber, result: Result<Spawned, SpawnError>, at: Instant },
 }
 
 impl From<Event> for Happened {
@@ -59,25 +60,32 @@ pub(super) enum Asked {
     Call { id: CallId, call: Call, flow: Flow, updates: mpsc::Sender<Update> },
     /// The log and description of a process.
     Open { process: ProcessId, attempt: Option<AttemptNumber>, reply: oneshot::Sender<Option<Opened>> },
-    /// Output was read beyond what the core knew.
+}
+
+/// What the end of a call tells, from where nothing can wait: at most one of them for each call.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// Its client went away before the answer.
+    Dropped(CallId),
+    /// Its stream carried output beyond what the core knew when it answered.
     Read { process: ProcessId, attempt: AttemptNumber, to: u64 },
 }
 
-/// Calls whose clients went away, until the driver hears of them. Holds at most the live calls.
+/// Notices, until the driver hears of them.
 #[derive(Debug, Default)]
-pub(super) struct Dropped {
-    calls: Mutex<Vec<CallId>>,
+pub(super) struct Notices {
+    waiting: Mutex<Vec<Notice>>,
     some: Notify,
 }
 
-impl Dropped {
-    pub(super) fn push(&self, call: CallId) {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+impl Notices {
+    pub(super) fn push(&self, notice: Notice) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
         self.some.notify_one();
     }
 
-    fn take(&self) -> Vec<CallId> {
-        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -85,7 +93,7 @@ impl Dropped {
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     pub(super) asked: mpsc::Sender<Asked>,
-    pub(super) dropped: Arc<Dropped>,
+    pub(super) notices: Arc<Notices>,
     pub(super) feed: Arc<Feed>,
 }
 
@@ -120,7 +128,7 @@ pub(super) struct Driver {
     events: mpsc::Sender<Happened>,
     happened: mpsc::Receiver<Happened>,
     asked: mpsc::Receiver<Asked>,
-    dropped: Arc<Dropped>,
+    notices: Arc<Notices>,
     feed: Arc<Feed>,
     callers: BTreeMap<CallId, Caller>,
     processes: BTreeMap<ProcessId, Vec<Held>>,
@@ -131,7 +139,7 @@ pub(super) struct Driver {
 enum Turn {
     Happened(Happened),
     Asked(Asked),
-    Dropped,
+    Noticed,
     Deadline,
     /// Every handle is gone.
     Over,
@@ -141,9 +149,9 @@ impl Driver {
     pub(super) fn new(session: Session, clock: Clock, spawner: Arc<dyn Spawner>) -> (Self, Lines) {
         let (events, happened) = mpsc::channel(EVENTS_BOUND);
         let (asked_tx, asked) = mpsc::channel(CALLS_BOUND);
-        let dropped = Arc::new(Dropped::default());
+        let notices = Arc::new(Notices::default());
         let feed = Arc::new(Feed::default());
-        let lines = Lines { asked: asked_tx, dropped: Arc::clone(&dropped), feed: Arc::clone(&feed) };
+        let lines = Lines { asked: asked_tx, notices: Arc::clone(&notices), feed: Arc::clone(&feed) };
         let (callers, processes, watches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let driver = Self {
             session,
@@ -152,7 +160,7 @@ impl Driver {
             events,
             happened,
             asked,
-            dropped,
+            notices,
             feed,
             callers,
             processes,
@@ -166,23 +174,20 @@ impl Driver {
     pub(super) async fn run(mut self) {
         while !self.session.is_over() {
             match self.next().await {
-                Turn::Happened(happened) => {
-                    self.on_happened(happened);
-                    for _ in 0..INPUTS_PER_TURN {
-                        let Ok(happened) = self.happened.try_recv() else { break };
-                        self.on_happened(happened);
-                    }
-                }
+                Turn::Happened(happened) => self.on_happened(happened),
                 Turn::Asked(asked) => self.on_asked(asked),
-                Turn::Dropped => {
-                    for call in self.dropped.take() {
-                        self.callers.remove(&call);
-                        self.session.on_event(self.clock.now(), Event::CallDropped { call });
-                        self.perform();
+                Turn::Noticed => {
+                    for notice in self.notices.take() {
+                        self.on_notice(notice);
                     }
                 }
                 Turn::Deadline => {}
                 Turn::Over => break,
+            }
+            // What has happened by now comes before a deadline that has passed by now, whatever this turn was about.
+            for _ in 0..INPUTS_PER_TURN {
+                let Ok(happened) = self.happened.try_recv() else { break };
+                self.on_happened(happened);
             }
             let now = self.clock.now();
             if self.session.next_deadline().is_some_and(|due| due <= now) {
@@ -199,10 +204,11 @@ impl Driver {
     async fn next(&mut self) -> Turn {
         let due = self.session.next_deadline().map(|due| self.clock.to_tokio(due));
         tokio::select! {
-            // Events first: what happened by now is known before anybody is answered.
+            // Events first: what happened by now is known before anybody is answered. Notices before calls: what a
+            // client has read, or left, is known before what it asks next.
             biased;
             Some(happened) = self.happened.recv() => Turn::Happened(happened),
-            () = self.dropped.some.notified() => Turn::Dropped,
+            () = self.notices.some.notified() => Turn::Noticed,
             asked = self.asked.recv() => asked.map_or(Turn::Over, Turn::Asked),
             () = sleep_until(due) => Turn::Deadline,
         }
@@ -212,12 +218,26 @@ impl Driver {
         let event = match happened {
             Happened::Event(event) => Some(event),
             Happened::Grown { process, attempt } => self.look_at_log(process, attempt),
-            Happened::Spawned { process, attempt, result } => self.on_spawned(process, attempt, result),
+            Happened::Spawned { process, attempt, result, at } => {
+                self.on_spawned(process, attempt, result, at)
+            }
         };
         if let Some(event) = event {
             self.session.on_event(self.clock.now(), event);
             self.perform();
         }
+    }
+
+    fn on_notice(&mut self, notice: Notice) {
+        let event = match notice {
+            Notice::Dropped(call) => {
+                self.callers.remove(&call);
+                Event::CallDropped { call }
+            }
+            Notice::Read { process, attempt, to } => Event::Read { process, attempt, to },
+        };
+        self.session.on_event(self.clock.now(), event);
+        self.perform();
     }
 
     fn look_at_log(&self, process: ProcessId, attempt: AttemptNumber) -> Option<Event> {
@@ -233,6 +253,7 @@ impl Driver {
         process: ProcessId,
         attempt: AttemptNumber,
         result: Result<Spawned, SpawnError>,
+        at: Instant,
     ) -> Option<Event> {
         let events = self.events.clone();
         let held = self.processes.get_mut(&process)?.iter_mut().find(|held| held.number == attempt)?;
@@ -245,7 +266,7 @@ impl Driver {
         let pump =
             Pump { process, attempt, log: Arc::clone(&held.log), grown: Arc::clone(&held.grown), events };
         tokio::spawn(pump.run(spawned.output, spawned.stdin, spawned.exit, spawned.control, on_orders));
-        Some(Event::Spawned { process, attempt, pid: spawned.pid, enforced: spawned.enforced })
+        Some(Event::Spawned { process, attempt, pid: spawned.pid, enforced: spawned.enforced, at })
     }
 
     fn on_asked(&mut self, asked: Asked) {
@@ -262,9 +283,6 @@ impl Driver {
             Asked::Open { process, attempt, reply } => {
                 // A caller that is gone does not want it any more.
                 reply.send(self.open(process, attempt)).ok();
-            }
-            Asked::Read { process, attempt, to } => {
-                self.session.on_event(self.clock.now(), Event::Read { process, attempt, to });
             }
         }
         self.perform();
@@ -372,11 +390,12 @@ impl Driver {
         };
         self.processes.entry(process).or_default().push(held);
         let spawning = self.spawner.spawn(plan);
-        let events = self.events.clone();
+        let (events, clock) = (self.events.clone(), self.clock);
         tokio::spawn(async move {
             let result = spawning.await;
+            let at = clock.now();
             // If the driver is gone, the child goes with the message.
-            events.send(Happened::Spawned { process, attempt, result }).await.ok();
+            events.send(Happened::Spawned { process, attempt, result, at }).await.ok();
         });
     }
 

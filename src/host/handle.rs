@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::driver::{Asked, Lines};
+use super::driver::{Asked, Lines, Notice};
 use super::feed::FeedReader;
 use super::log::OutputLog;
 use super::ports::Control;
@@ -60,16 +60,16 @@ impl CallGuard {
         self.answered = true;
     }
 
-    /// Tells the driver something that may be lost if the session is over or swamped.
-    pub(super) fn tell(&self, asked: Asked) {
-        self.lines.asked.try_send(asked).ok();
+    /// Tells the driver that the call's stream carried output up to `to`.
+    pub(super) fn has_read(&self, process: ProcessId, attempt: AttemptNumber, to: u64) {
+        self.lines.notices.push(Notice::Read { process, attempt, to });
     }
 }
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
         if !self.answered {
-            self.lines.dropped.push(self.id);
+            self.lines.notices.push(Notice::Dropped(self.id));
         }
     }
 }

@@ -27,8 +27,11 @@ use crate::core::session::{Condition, WatchOutcome};
 pub const REGEX_REACH: usize = 16 * 1024;
 /// Longest literal, and longest text of a regular expression.
 pub const PATTERN_BYTES_MAX: usize = 8 * 1024;
-/// Largest compiled regular expression: a counted repetition of a few letters could ask for gigabytes.
-pub const REGEX_SIZE_MAX: usize = 1024 * 1024;
+/// Largest compiled regular expression. A search costs size times bytes at worst, on a thread that others need: this
+/// much takes some 50 ms for the longest window, where 1 MiB takes seconds.
+pub const REGEX_SIZE_MAX: usize = 128 * 1024;
+/// Memory of a search for its states; too little makes it slow, not wrong.
+const REGEX_CACHE_MAX: usize = 1024 * 1024;
 /// Bytes before the first possible match, for `\b`: one character.
 const CONTEXT: usize = 4;
 
@@ -54,11 +57,11 @@ pub enum PatternError {
     },
     /// More than [`REGEX_SIZE_MAX`] once compiled.
     #[error(
-        "the regular expression needs more than {REGEX_SIZE_MAX} bytes once compiled; use smaller repetitions"
+        "the regular expression needs more than {REGEX_SIZE_MAX} bytes once compiled; use smaller counts, or no (?u)"
     )]
     TooLarge,
     /// Not a regular expression.
-    #[error("not a regular expression: {reason}")]
+    #[error("not a regular expression over bytes (begin with (?u) to use classes of Unicode): {reason}")]
     Syntax {
         /// What is wrong with it, over several lines.
         reason: String,
@@ -70,14 +73,16 @@ impl Pattern {
     pub fn literal(bytes: &[u8]) -> Result<Self, PatternError> {
         check_length(bytes)?;
         let escaped: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
-        let regex = compile(&format!("(?-u){escaped}"))?;
+        // A literal is searched as one, not by the states that it compiles to.
+        let regex = compile(&escaped, 8 * REGEX_SIZE_MAX)?;
         Ok(Self { regex, reach: bytes.len() - 1 })
     }
 
-    /// A regular expression in the syntax of the `regex` crate, over bytes.
+    /// A regular expression in the syntax of the `regex` crate, over bytes: `.` is any byte but a line feed, `\w` and
+    /// the like are ASCII. `(?u)` in front turns characters and Unicode on, at fifty times the size a class.
     pub fn regex(text: &str) -> Result<Self, PatternError> {
         check_length(text.as_bytes())?;
-        Ok(Self { regex: compile(text)?, reach: REGEX_REACH })
+        Ok(Self { regex: compile(text, REGEX_SIZE_MAX)?, reach: REGEX_REACH })
     }
 }
 
@@ -89,13 +94,13 @@ fn check_length(pattern: &[u8]) -> Result<(), PatternError> {
     }
 }
 
-fn compile(text: &str) -> Result<Regex, PatternError> {
-    RegexBuilder::new(text).size_limit(REGEX_SIZE_MAX).dfa_size_limit(REGEX_SIZE_MAX).build().map_err(
-        |error| match error {
-            regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
-            error => PatternError::Syntax { reason: error.to_string() },
-        },
-    )
+fn compile(text: &str, size_max: usize) -> Result<Regex, PatternError> {
+    let mut builder = RegexBuilder::new(text);
+    builder.unicode(false).size_limit(size_max).dfa_size_limit(REGEX_CACHE_MAX);
+    builder.build().map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => PatternError::TooLarge,
+        error => PatternError::Syntax { reason: error.to_string() },
+    })
 }
 
 /// How a search ended.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::driver::Asked;
 use super::handle::{CallError, CallGuard};
 use super::log::{LogReader, Next, OutputLog};
 use crate::core::ids::{AttemptNumber, ProcessId};
@@ -135,8 +134,8 @@ impl CallStream {
     /// The next thing to see; `None` after the end. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Item, CallError<Refused>>> {
         while !self.over {
-            if self.answered.is_some() {
-                return Some(Ok(self.before_or_the_result()));
+            if let Some((result, log)) = self.answered.take() {
+                return Some(Ok(self.rest_of(result, log)));
             }
             let update = match &mut self.reading {
                 Some((_, attempt, reader)) if self.options.output => {
@@ -214,32 +213,33 @@ impl CallStream {
     }
 
     /// What is left of the output that belongs to the answer, then the answer.
-    fn before_or_the_result(&mut self) -> Item {
-        let end = self.answered.as_ref().map_or(0, |(result, _)| result.next);
+    fn rest_of(&mut self, result: CallResult, log: Option<Arc<OutputLog>>) -> Item {
         if let Some((_, attempt, reader)) = &mut self.reading
-            && reader.cursor() < end
+            && reader.cursor() < result.next
         {
-            let left = usize::try_from(end - reader.cursor()).unwrap_or(usize::MAX);
-            match reader.try_next(left.min(self.options.frame_bytes_max)) {
-                Some(Next::Piece(piece)) => return Item::Output { attempt: *attempt, piece },
-                Some(Next::Gap(gap)) => return Item::Gap { attempt: *attempt, gap },
-                Some(Next::Closed(_)) | None => {}
+            let attempt = *attempt;
+            let left = usize::try_from(result.next - reader.cursor()).unwrap_or(usize::MAX);
+            let item = match reader.try_next(left.min(self.options.frame_bytes_max)) {
+                Some(Next::Piece(piece)) => Some(Item::Output { attempt, piece }),
+                Some(Next::Gap(gap)) => Some(Item::Gap { attempt, gap }),
+                Some(Next::Closed(_)) | None => None,
+            };
+            if let Some(item) = item {
+                self.answered = Some((result, log));
+                return item;
             }
         }
-        self.finish()
+        self.finish(result, log)
     }
 
-    fn finish(&mut self) -> Item {
+    fn finish(&mut self, mut result: CallResult, log: Option<Arc<OutputLog>>) -> Item {
         self.over = true;
-        let Some((mut result, log)) = self.answered.take() else {
-            unreachable!("only called while there is an answer")
-        };
         if let Some((process, attempt, reader)) = self.reading.take()
             && reader.cursor() > result.next
         {
             // The stream got ahead of what the session knew: the next answer must not repeat it.
             result.next = reader.cursor();
-            self.guard.tell(Asked::Read { process, attempt, to: result.next });
+            self.guard.has_read(process, attempt, result.next);
         }
         let omitted_bytes = log.as_ref().map_or(0, |log| log.omitted(result.from, result.next));
         let header = Header {

@@ -1,6 +1,7 @@
 //! The handle that signals, sizes and ends a child of this machine. Every method returns at once: what needs a walk
 //! through the process table is handed to `watch`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::pty::Terminal;
@@ -54,7 +55,7 @@ impl LocalControl {
         let tree = Arc::clone(&self.tree);
         let send =
             move || tree.signal_each(signal, |entry| entry.alive && wanted(entry.group, entry.session));
-        if self.tree.cgroup.is_some() {
+        if self.tree.cgroup().is_some() {
             return if send() { Ok(()) } else { Err(ControlError::Gone) };
         }
         self.watch.runtime().spawn_blocking(send);
@@ -62,12 +63,13 @@ impl LocalControl {
     }
 
     fn signal_tree(&self, signal: Signal) {
-        if signal == Signal::KILL {
+        let reached = if signal == Signal::KILL {
             self.tree.kill_at_once();
+            BTreeSet::new()
         } else {
-            self.tree.signal_at_once(signal);
-        }
-        self.watch.signal_rest(Arc::clone(&self.tree), signal);
+            self.tree.signal_at_once(signal)
+        };
+        self.watch.signal_rest(Arc::clone(&self.tree), signal, reached);
     }
 }
 

@@ -4,7 +4,7 @@
 //!  spawn(plan) ──► start ── program (cwd, PATH, interpreter)          on a thread that may block
 //!                    ├──── pty | pipe (the server's ends, driven by readiness)
 //!                    ├──── unix (posix_spawn, no copy of the server)
-//!                    └──── cgroup (one for each child, where the system lets us)
+//!                    └──── place (into a cgroup of its own, where the system lets us; after the answer)
 //!  Spawned { control, stdin, output, exit }
 //!                └─ control ── tree ── table         whom a signal reaches
 //!                                └──── watch         who notices that the tree is gone
@@ -18,7 +18,10 @@
 
 mod cgroup;
 mod control;
+#[cfg(feature = "test-util")]
+pub mod fake;
 mod pipe;
+mod place;
 mod program;
 mod pty;
 mod reap;
@@ -34,11 +37,13 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
 
+use tokio::sync::oneshot;
+
 use crate::core::spawn::{SpawnError, SpawnPlan};
 use crate::host::clock::Clock;
 use crate::host::ports::{BoxFuture, Spawned, Spawner};
 
-use cgroup::{Cgroup, Home};
+use cgroup::Home;
 use watch::Watch;
 
 /// How the descendants of a child are told from everybody else's.
@@ -100,13 +105,6 @@ impl LocalSpawner {
     }
 }
 
-impl Shared {
-    fn create_cgroup(&self) -> Option<Cgroup> {
-        let created = self.home.as_ref()?.create();
-        created.inspect_err(|error| tracing::warn!(%error, "no cgroup for a child")).ok()
-    }
-}
-
 impl fmt::Debug for LocalSpawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalSpawner").field("trees", &self.trees()).finish_non_exhaustive()
@@ -122,10 +120,12 @@ impl Spawner for LocalSpawner {
         let shared = Arc::clone(&self.shared);
         let program = plan.argv.first().cloned().unwrap_or_default();
         // If the future is dropped midway, so is what the thread answers, and dropping that kills and reaps.
-        let started = self.shared.watch.runtime().spawn_blocking(move || start::start(&shared, &plan));
+        let (answer, answered) = oneshot::channel();
+        self.shared.watch.runtime().spawn_blocking(move || start::start(&shared, &plan, answer));
         Box::pin(async move {
-            started.await.unwrap_or_else(|error| {
-                Err(SpawnError::System { action: "start", path: program, reason: error.to_string() })
+            answered.await.unwrap_or_else(|_| {
+                let reason = "the service is shutting down".to_owned();
+                Err(SpawnError::System { action: "start", path: program, reason })
             })
         })
     }
@@ -140,8 +140,8 @@ fn raise_open_files() -> Option<Rlimit> {
     if *original == raised {
         return None;
     }
-    match setrlimit(Resource::Nofile, raised.clone()) {
-        Ok(()) => Some(original.clone()),
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => Some(*original),
         Err(errno) => {
             tracing::warn!(%errno, "the limit of open files cannot be raised");
             None

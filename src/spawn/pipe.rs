@@ -18,6 +18,10 @@ use crate::host::ports::{Eof, Output, Stdin};
 /// What errors call a pipe.
 const PIPE: &str = "pipe";
 const NULL: &str = "/dev/null";
+/// Once the runtime has seen a hang-up it says *ready* for ever. If somebody then opens the other side again, through
+/// its name, there is nothing to read and no room to write, and yet no waiting. Nothing else answers *ready* and then
+/// *nothing* this often at a stretch; it counts as the hang-up that it was.
+const STUCK_AFTER: usize = 16;
 
 /// Both sides of a child's pipes, before there is a child.
 #[derive(Debug)]
@@ -111,27 +115,27 @@ impl Stdin for PipeStdin {
     }
 }
 
-/// Reads once, as much as `into` has room for. The readiness is only cleared when the kernel says that there is
-/// nothing: a short read of a terminal does not mean that.
+/// Reads once, as much as `into` has room for; 0 is the end. The readiness is only cleared when the kernel says that
+/// there is nothing: a short read of a terminal does not mean that.
 pub(super) fn poll_receive(
     from: &pipe::Receiver,
     cx: &mut Context<'_>,
     into: &mut BytesMut,
 ) -> Poll<io::Result<usize>> {
-    loop {
+    for _ in 0..STUCK_AFTER {
         ready!(from.poll_read_ready(cx))?;
         // Fills spare capacity only, so the room that the caller gave is the bound.
         match from.try_read_buf(into) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_no_news(&error) => {}
             other => return Poll::Ready(other),
         }
     }
+    Poll::Ready(Ok(0))
 }
 
 /// Writes once, as much as the other side takes.
 pub(super) fn poll_send(to: &pipe::Sender, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-    loop {
+    for _ in 0..STUCK_AFTER {
         ready!(to.poll_write_ready(cx))?;
         let written = to.try_io(|| match rustix::io::write(to, data)? {
             // Whoever takes nothing is full, even if it does not say so.
@@ -139,9 +143,13 @@ pub(super) fn poll_send(to: &pipe::Sender, cx: &mut Context<'_>, data: &[u8]) ->
             length => Ok(length),
         });
         match written {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_no_news(&error) => {}
             other => return Poll::Ready(other),
         }
     }
+    Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, "the other side has hung up")))
+}
+
+fn is_no_news(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

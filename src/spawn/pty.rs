@@ -14,11 +14,13 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use portable_pty::{MasterPty, PtySize, SlavePty, native_pty_system};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::pty::{OpenptFlags, openpt};
@@ -98,14 +100,19 @@ pub(super) fn open_pair(size: TerminalSize) -> Result<Pair, SpawnError> {
     .unwrap_or(Err(Errno::BADF))
     .map_err(|errno| system("set up", PAIR, errno))?;
     let watch = |error: io::Error| system_io("watch", PAIR, &error);
+    let let_go = Arc::new(AtomicBool::new(false));
     Ok(Pair {
         name,
         output: TerminalOutput {
             master: pipe::Receiver::from_owned_fd_unchecked(reader).map_err(watch)?,
             slave: Some(pair.slave),
+            let_go: Arc::clone(&let_go),
             ended: false,
         },
-        stdin: TerminalStdin { master: pipe::Sender::from_owned_fd_unchecked(writer).map_err(watch)? },
+        stdin: TerminalStdin {
+            master: pipe::Sender::from_owned_fd_unchecked(writer).map_err(watch)?,
+            let_go,
+        },
         terminal: Terminal { master: Arc::new(Mutex::new(pair.master)) },
     })
 }
@@ -124,6 +131,8 @@ fn why_none(text: &str) -> SpawnError {
 pub(super) struct TerminalOutput {
     master: pipe::Receiver,
     slave: Option<Box<dyn SlavePty + Send>>,
+    /// Shared with the input: the slave is closed here.
+    let_go: Arc<AtomicBool>,
     ended: bool,
 }
 
@@ -153,6 +162,7 @@ impl Output for TerminalOutput {
 
     fn leader_reaped(&mut self) {
         self.slave = None;
+        self.let_go.store(true, Ordering::Release);
     }
 }
 
@@ -160,14 +170,25 @@ impl Output for TerminalOutput {
 #[derive(Debug)]
 pub(super) struct TerminalStdin {
     master: pipe::Sender,
+    let_go: Arc<AtomicBool>,
+}
+
+impl TerminalStdin {
+    /// The kernel takes input for a terminal that nobody has open, and nobody will ever read it.
+    fn is_hung_up(&self) -> bool {
+        let mut state = [PollFd::new(&self.master, PollFlags::OUT)];
+        let polled = poll(&mut state, Some(&Timespec::default()));
+        polled.is_ok() && state[0].revents().contains(PollFlags::HUP)
+    }
 }
 
 impl Stdin for TerminalStdin {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        pipes::poll_send(&self.master, cx, data).map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::IO) => io::Error::new(io::ErrorKind::BrokenPipe, "nobody has the terminal open"),
-            _ => error,
-        })
+        if self.let_go.load(Ordering::Acquire) && self.is_hung_up() {
+            let gone = io::Error::new(io::ErrorKind::BrokenPipe, "nobody has the terminal open");
+            return Poll::Ready(Err(gone));
+        }
+        pipes::poll_send(&self.master, cx, data)
     }
 
     fn eof(&self) -> Eof {

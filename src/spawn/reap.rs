@@ -109,6 +109,23 @@ pub(super) fn leaders() -> BTreeSet<u32> {
     children().leaders.clone()
 }
 
+/// Whether a child that is no leader lives, or may live. If none does, every tree whose leader has been reaped is
+/// empty: whoever descends from it descends from a child of ours that is an orphan.
+pub(super) fn may_have_orphans() -> bool {
+    if !unix::has_children() {
+        return false;
+    }
+    // An entry may be missed while others leave the list, hardly twice.
+    (0..2).any(|_| {
+        let listed = table::try_children_of(std::process::id());
+        let leaders = leaders();
+        listed.map_or(true, |listed| {
+            let mut orphans = listed.iter().filter(|pid| !leaders.contains(pid));
+            orphans.any(|pid| Entry::read(*pid).is_some_and(|entry| entry.alive))
+        })
+    })
+}
+
 /// A start in progress. While it lives, no child that it may have made is taken for an orphan.
 #[derive(Debug)]
 pub(super) struct Start {

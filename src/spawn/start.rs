@@ -12,22 +12,16 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::sync::oneshot;
 
-use super::cgroup::Cgroup;
 use super::control::LocalControl;
 use super::program::{self, SCRIPT_SHELL, Verdict, c_string};
 use super::pty::Terminal;
 use super::reap::{self, Leader, Start};
-use super::table::{self, Entry};
-use super::tree::{self, Tree};
+use super::tree::{self, REAPED, Tree};
 use super::unix::{self, Connect, Launch};
-use super::{Shared, pipe, pty};
+use super::{Shared, pipe, place, pty};
 use crate::core::command::EnvVar;
 use crate::core::spawn::{Enforced, SpawnError, SpawnPlan, Stdio};
 use crate::host::ports::{Exit, Exited, Output, Spawned, Stdin};
-
-/// How often what a child forked before it was in its cgroup is looked for: each round finds what the round before
-/// could not see yet, and a child that outruns this many is caught by the walk of a kill.
-const PLACE_ROUNDS_MAX: usize = 8;
 
 /// What a child is connected to.
 struct Connection {
@@ -65,8 +59,23 @@ fn connect(stdio: Stdio) -> Result<Connection, SpawnError> {
     }
 }
 
-/// Starts what `plan` says.
-pub(super) fn start(shared: &Arc<Shared>, plan: &SpawnPlan) -> Result<Spawned, SpawnError> {
+/// Starts what `plan` says, answers, and then places the child. If nobody takes the answer, it is dropped, which
+/// kills the child.
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    plan: &SpawnPlan,
+    answer: oneshot::Sender<Result<Spawned, SpawnError>>,
+) {
+    match try_start(shared, plan) {
+        Ok((tree, spawned)) => {
+            drop(answer.send(Ok(spawned)));
+            place::place(shared, &tree);
+        }
+        Err(error) => drop(answer.send(Err(error))),
+    }
+}
+
+fn try_start(shared: &Arc<Shared>, plan: &SpawnPlan) -> Result<(Arc<Tree>, Spawned), SpawnError> {
     let enforced = enforce(plan)?;
     let cwd = program::enter(&plan.cwd)?;
     let asked = plan.argv.first().map_or("", String::as_str);
@@ -74,44 +83,29 @@ pub(super) fn start(shared: &Arc<Shared>, plan: &SpawnPlan) -> Result<Spawned, S
     let argv = plan.argv.iter().map(|arg| c_string(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
     let env = plan.env.iter().map(variable).collect::<Result<Vec<_>, _>>()?;
     let connection = connect(plan.stdio)?;
-    let place = shared.create_cgroup();
 
     let launched = launch(asked, &file, argv, &env, &cwd, &connection.child);
     // The child's ends are its own now; while they are open here, no pipe would ever end.
     drop(connection.child);
-    let pid = match launched {
-        Ok(pid) => pid,
-        Err(error) => {
-            discard(place);
-            return Err(error);
-        }
-    };
-    let leader = match Leader::watch(pid) {
-        Ok(leader) => Arc::new(leader),
-        Err(error) => {
-            if let Some(cgroup) = &place {
-                let _ = cgroup.add(pid.as_raw_nonzero().get().unsigned_abs());
-                cgroup.kill();
-            }
-            reap::undo(pid);
-            discard(place);
-            return Err(program::system_io("watch", asked, &error));
-        }
-    };
+    let pid = launched?;
+    let leader = Leader::watch(pid).map_err(|error| {
+        reap::undo(pid);
+        program::system_io("watch", asked, &error)
+    })?;
     give_back_limit(pid, shared.open_files_max);
-    let marks = tree::marks(&plan.env);
-    let place = place.and_then(|cgroup| settle(cgroup, leader.pid(), &marks));
-    let tree = Arc::new(Tree::new(leader, place, marks));
+    let tree = Arc::new(Tree::new(Arc::new(leader), tree::marks(&plan.env)));
     let (tell, told) = oneshot::channel();
     shared.watch.runtime().spawn(attend(Arc::clone(shared), Arc::clone(&tree), tell));
-    Ok(Spawned {
+    let control = LocalControl::new(Arc::clone(&tree), connection.terminal, Arc::clone(&shared.watch));
+    let spawned = Spawned {
         pid: Some(tree.leader.pid()),
         enforced,
-        control: Arc::new(LocalControl::new(tree, connection.terminal, Arc::clone(&shared.watch))),
+        control: Arc::new(control),
         stdin: connection.stdin,
         output: connection.output,
         exit: Box::new(LocalExit { told }),
-    })
+    };
+    Ok((tree, spawned))
 }
 
 /// There is no sandbox yet, so only a profile that restricts nothing can be honoured.
@@ -169,12 +163,6 @@ fn launch(
     }
 }
 
-fn discard(cgroup: Option<Cgroup>) {
-    if let Some(Err(error)) = cgroup.map(|cgroup| cgroup.remove()) {
-        tracing::warn!(%error, "the cgroup of a child that did not start cannot be removed");
-    }
-}
-
 /// The server needs many descriptors; a child gets the limit that the server was started with, for programs that
 /// close every possible descriptor, or use select.
 fn give_back_limit(pid: Pid, open_files_max: Option<Rlimit>) {
@@ -185,60 +173,12 @@ fn give_back_limit(pid: Pid, open_files_max: Option<Rlimit>) {
     }
 }
 
-/// Moves a child, and whatever it has forked already, into its cgroup. `None` if the system does not let us; its tree
-/// is then told by the process table.
-fn settle(cgroup: Cgroup, leader: u32, marks: &[Vec<u8>]) -> Option<Cgroup> {
-    if let Err(error) = cgroup.add(leader)
-        && Errno::from_io_error(&error) != Some(Errno::SRCH)
-    {
-        tracing::warn!(%error, "a child cannot be moved into its cgroup");
-        discard(Some(cgroup));
-        return None;
-    }
-    for _ in 0..PLACE_ROUNDS_MAX {
-        // Whoever forks from now on forks inside. If the system's newest process is the child itself, nobody has
-        // forked before either.
-        if table::last_pid() == Some(leader) {
-            break;
-        }
-        let outside: Vec<u32> =
-            early_forks(leader, marks).into_iter().filter(|pid| !cgroup.holds(*pid)).collect();
-        if outside.is_empty() {
-            break;
-        }
-        for pid in outside {
-            if let Err(error) = cgroup.add(pid) {
-                tracing::debug!(pid, %error, "an early fork cannot be moved");
-            }
-        }
-    }
-    Some(cgroup)
-}
-
-/// The descendants of `leader`: those that still have their parents, and those that were handed to us.
-fn early_forks(leader: u32, marks: &[Vec<u8>]) -> Vec<u32> {
-    let mut found = table::children_of(leader);
-    let leaders = reap::leaders();
-    let orphans = table::children_of(std::process::id()).into_iter().filter(|pid| {
-        let of_its_session = || Entry::read(*pid).is_some_and(|entry| entry.session == leader);
-        !leaders.contains(pid) && (of_its_session() || table::has_marks(*pid, marks))
-    });
-    found.extend(orphans);
-    let mut at = 0;
-    while let Some(pid) = found.get(at) {
-        let below = table::children_of(*pid);
-        found.extend(below);
-        at += 1;
-    }
-    found
-}
-
 /// Lives as long as the child: reports its end, then has its tree watched.
 async fn attend(shared: Arc<Shared>, tree: Arc<Tree>, tell: oneshot::Sender<Exited>) {
     let exited = tree.leader.reap(&shared.clock).await;
     // Nobody may want to know any more.
     let _ = tell.send(exited);
-    shared.watch.leader_reaped(tree);
+    shared.watch.note(&tree, REAPED);
     reap::reap_orphans();
 }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -101,15 +102,26 @@ fn numbered_entries(directory: &str) -> io::Result<Vec<u32>> {
         .collect())
 }
 
-/// The children of `pid`, of all its threads, zombies included.
+/// The children of `pid`, of all its threads, zombies included; none if they cannot be listed.
 pub(super) fn children_of(pid: u32) -> Vec<u32> {
+    try_children_of(pid).unwrap_or_default()
+}
+
+/// The same, if they can be listed. A kernel may be built without that.
+pub(super) fn try_children_of(pid: u32) -> io::Result<Vec<u32>> {
     let tasks = format!("/proc/{pid}/task");
     let mut children = Vec::new();
-    for task in numbered_entries(&tasks).unwrap_or_default() {
-        let listed = fs::read_to_string(format!("{tasks}/{task}/children")).unwrap_or_default();
-        children.extend(listed.split_ascii_whitespace().filter_map(|text| text.parse::<u32>().ok()));
+    for task in numbered_entries(&tasks)? {
+        match fs::read_to_string(format!("{tasks}/{task}/children")) {
+            Ok(listed) => {
+                children.extend(listed.split_ascii_whitespace().filter_map(|text| text.parse::<u32>().ok()))
+            }
+            // The thread has just ended; the others have its children.
+            Err(_) if !Path::new(&format!("{tasks}/{task}")).exists() => {}
+            Err(error) => return Err(error),
+        }
     }
-    children
+    Ok(children)
 }
 
 /// Whether the environment that `pid` was started with holds all of `marks`, each `NAME=value`.

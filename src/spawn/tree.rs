@@ -10,7 +10,8 @@
 //! membership again before it sends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
@@ -28,10 +29,20 @@ const LISTED_MAX: usize = 256;
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) leader: Arc<Leader>,
-    pub(super) cgroup: Option<Cgroup>,
+    /// Set once the child is in it.
+    cgroup: OnceLock<Cgroup>,
     marks: Vec<Vec<u8>>,
+    /// Killed: whoever is found later, for it was forked while the walk was under way, is killed as well.
+    condemned: AtomicBool,
+    /// Which of [`PLACED`] and [`REAPED`] have happened. Before both have, nobody can tell that nothing is left.
+    steps: AtomicU8,
     gone: watch::Sender<bool>,
 }
+
+/// The child is in its cgroup, with whatever it had forked, or will never be.
+pub(super) const PLACED: u8 = 1;
+/// The leader has been reaped.
+pub(super) const REAPED: u8 = 2;
 
 /// What the environment of every descendant says, unless it was given another one.
 pub(super) fn marks(env: &[EnvVar]) -> Vec<Vec<u8>> {
@@ -47,8 +58,38 @@ pub(super) fn marks(env: &[EnvVar]) -> Vec<Vec<u8>> {
 }
 
 impl Tree {
-    pub(super) fn new(leader: Arc<Leader>, cgroup: Option<Cgroup>, marks: Vec<Vec<u8>>) -> Self {
-        Self { leader, cgroup, marks, gone: watch::Sender::new(false) }
+    pub(super) fn new(leader: Arc<Leader>, marks: Vec<Vec<u8>>) -> Self {
+        Self {
+            leader,
+            cgroup: OnceLock::new(),
+            marks,
+            condemned: AtomicBool::new(false),
+            steps: AtomicU8::new(0),
+            gone: watch::Sender::new(false),
+        }
+    }
+
+    /// The cgroup, once the child is in it.
+    pub(super) fn cgroup(&self) -> Option<&Cgroup> {
+        self.cgroup.get()
+    }
+
+    /// The child is in `cgroup` now. If it was to be killed meanwhile, it is.
+    pub(super) fn set_cgroup(&self, cgroup: Cgroup) {
+        let cgroup = self.cgroup.get_or_init(|| cgroup);
+        if self.is_condemned() {
+            cgroup.kill();
+        }
+    }
+
+    pub(super) fn marks(&self) -> &[Vec<u8>] {
+        &self.marks
+    }
+
+    /// Notes a step; true for the one that makes both.
+    pub(super) fn is_last(&self, step: u8) -> bool {
+        let before = self.steps.fetch_or(step, Ordering::AcqRel);
+        before != PLACED | REAPED && before | step == PLACED | REAPED
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -62,7 +103,7 @@ impl Tree {
 
     /// Nothing is left: tells whoever waits, and removes the cgroup.
     pub(super) fn set_gone(&self) {
-        if let Some(cgroup) = &self.cgroup
+        if let Some(cgroup) = self.cgroup()
             && let Err(error) = cgroup.remove()
         {
             tracing::warn!(%error, "an empty cgroup cannot be removed");
@@ -72,21 +113,29 @@ impl Tree {
 
     /// Kills what can be reached without a walk through the process table.
     pub(super) fn kill_at_once(&self) {
-        if let Some(cgroup) = &self.cgroup {
+        self.condemned.store(true, Ordering::SeqCst);
+        if let Some(cgroup) = self.cgroup() {
             cgroup.kill();
         }
         let _ = self.leader.signal_group(Signal::KILL);
     }
 
-    /// Signals what can be reached without a walk: the leader, and whoever is in the cgroup.
-    pub(super) fn signal_at_once(&self, signal: Signal) {
+    pub(super) fn is_condemned(&self) -> bool {
+        self.condemned.load(Ordering::SeqCst)
+    }
+
+    /// Signals what can be reached without a walk, the leader and whoever is in the cgroup, and says who that was.
+    pub(super) fn signal_at_once(&self, signal: Signal) -> BTreeSet<u32> {
+        let leader = self.leader.pid();
         let _ = self.leader.signal(signal);
-        let Some(cgroup) = &self.cgroup else { return };
+        let mut reached = BTreeSet::from([leader]);
+        let Some(cgroup) = self.cgroup() else { return reached };
         for pid in cgroup.members() {
-            if pid != self.leader.pid() {
-                send(pid, signal, || cgroup.holds(pid));
+            if pid != leader && send(pid, signal, || cgroup.holds(pid)) {
+                reached.insert(pid);
             }
         }
+        reached
     }
 
     /// The members, with the leader while it is not reaped, in which the walk `table` found life.
@@ -122,28 +171,23 @@ impl Tree {
         found.into_values().filter(|entry| entry.alive).collect()
     }
 
-    /// Whether anything lives. May walk the process table; not for a runtime thread.
-    pub(super) fn has_life(&self) -> std::io::Result<bool> {
+    /// Whether anything lives that the walk `table` could see; without a walk there is no orphan at all.
+    pub(super) fn has_life(&self, table: Option<&Table>, leaders: &BTreeSet<u32>) -> bool {
         if !self.leader.is_reaped() {
-            return Ok(true);
+            return true;
         }
-        if let Some(cgroup) = &self.cgroup {
-            return cgroup.is_populated();
+        match self.cgroup() {
+            // What cannot be read may live.
+            Some(cgroup) => cgroup.is_populated().unwrap_or(true),
+            None => table.is_some_and(|table| !self.members(table, leaders).is_empty()),
         }
-        // A process that forks and ends during a walk may be missed by it, hardly by two.
-        for _ in 0..2 {
-            if !self.members(&Table::read()?, &reap::leaders()).is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Members that answer `wanted`, for a signal. May walk the process table; not for a runtime thread unless there
     /// is a cgroup.
     pub(super) fn signal_each(&self, signal: Signal, wanted: impl Fn(&Entry) -> bool) -> bool {
         let mut reached = false;
-        if let Some(cgroup) = &self.cgroup {
+        if let Some(cgroup) = self.cgroup() {
             for pid in cgroup.members() {
                 let same = || cgroup.holds(pid) && Entry::read(pid).is_some_and(|entry| wanted(&entry));
                 reached |= send(pid, signal, same);
@@ -166,7 +210,7 @@ impl Tree {
         }
         let leader = self.leader.pid();
         let leader_lives = !self.leader.is_reaped();
-        let entries: Vec<Entry> = match &self.cgroup {
+        let entries: Vec<Entry> = match self.cgroup() {
             Some(cgroup) => cgroup.members().into_iter().filter_map(Entry::read).collect(),
             None => match Table::read() {
                 Ok(table) => self.members(&table, &reap::leaders()).into_iter().cloned().collect(),

@@ -92,14 +92,15 @@ impl Attributes {
         // SAFETY: initialised just above.
         let mut this = Self(unsafe { attributes.assume_init() });
         let mut none = MaybeUninit::uninit();
-        let mut all = MaybeUninit::uninit();
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let flags = libc::POSIX_SPAWN_SETSIGDEF as c_short
             | libc::POSIX_SPAWN_SETSIGMASK as c_short
             | libc::POSIX_SPAWN_SETSID;
-        // SAFETY: both sets are written whole before they are read; glibc copies them.
+        // SAFETY: both sets are written whole before they are read, and any bits are a valid set; glibc copies them.
         unsafe {
             libc::sigemptyset(none.as_mut_ptr());
-            libc::sigfillset(all.as_mut_ptr());
+            // Not `sigfillset`: it leaves out the two signals of glibc's own, which a child would then ignore.
+            all.as_mut_ptr().write_bytes(0xff, 1);
             check(libc::posix_spawnattr_setsigmask(&raw mut this.0, none.as_ptr()))?;
             check(libc::posix_spawnattr_setsigdefault(&raw mut this.0, all.as_ptr()))?;
             check(libc::posix_spawnattr_setflags(&raw mut this.0, flags))?;
@@ -155,18 +156,29 @@ pub(super) fn spawn(launch: &Launch<'_>) -> Result<Pid, Errno> {
     Pid::from_raw(pid).ok_or(Errno::SRCH)
 }
 
-/// Some child that has ended, left as it is: whoever reaps it still can.
-pub(super) fn ended_child() -> Option<u32> {
+/// Looks for any child that has ended, and leaves it as it is: its number, or 0 if none has.
+fn peek() -> Result<u32, Errno> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let options = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
     // SAFETY: the kernel writes at most one siginfo_t, or leaves the zeroes, which are a valid one.
     let (answer, info) =
         unsafe { (libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options), info.assume_init()) };
     if answer != 0 {
-        return None;
+        let error = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&error).unwrap_or(Errno::CHILD));
     }
     // SAFETY: after waitid the pid is either written or still zero.
-    u32::try_from(unsafe { info.si_pid() }).ok().filter(|pid| *pid != 0)
+    Ok(u32::try_from(unsafe { info.si_pid() }).unwrap_or(0))
+}
+
+/// Some child that has ended: whoever reaps it still can.
+pub(super) fn ended_child() -> Option<u32> {
+    peek().ok().filter(|pid| *pid != 0)
+}
+
+/// Whether there is any child at all, alive or ended.
+pub(super) fn has_children() -> bool {
+    peek() != Err(Errno::CHILD)
 }
 
 /// Reaps `pid`, a child that nobody else reaps, if it has ended: how, and what it used.
@@ -194,9 +206,24 @@ pub(super) fn reap(pid: Pid) -> Result<Option<(ExitStatus, ResourceUsage)>, Errn
     let used = ResourceUsage {
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
-        rss_max_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024),
+        rss_max_bytes: resident_bytes_max(&usage),
     };
     Ok(Some((exit, used)))
+}
+
+/// A child of `posix_spawn` shares the server's memory until it runs its program, and the kernel counts that as its
+/// own. So what is not above the server's peak says nothing of the child, and is reported as 0, unknown.
+fn resident_bytes_max(usage: &libc::rusage) -> u64 {
+    let mut own = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to a live object, large enough for what the kernel writes; all zeroes is a valid one.
+    let own = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, own.as_mut_ptr());
+        own.assume_init()
+    };
+    if usage.ru_maxrss <= own.ru_maxrss {
+        return 0;
+    }
+    u64::try_from(usage.ru_maxrss).unwrap_or(0).saturating_mul(1024)
 }
 
 fn duration(time: libc::timeval) -> Duration {

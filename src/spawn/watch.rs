@@ -43,12 +43,14 @@ enum Watched {
 impl Watched {
     fn cgroup(&self) -> Option<&Cgroup> {
         match self {
-            Self::Tree(tree) => tree.cgroup.as_ref(),
+            Self::Tree(tree) => tree.cgroup(),
             Self::Leftover(cgroup) => Some(cgroup),
         }
     }
 
     fn emptied(&self) {
+        // The last of them may have just become a zombie of ours.
+        reap::reap_orphans();
         match self {
             Self::Tree(tree) => tree.set_gone(),
             Self::Leftover(cgroup) => {
@@ -60,13 +62,22 @@ impl Watched {
     }
 }
 
+/// A signal for the members of a tree that could not be reached at once.
+#[derive(Debug)]
+struct Request {
+    tree: Arc<Tree>,
+    signal: Signal,
+    /// Who has it already. Not whoever is in the cgroup by the time of the walk: it may have come in meanwhile.
+    reached: BTreeSet<u32>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// By inotify's number of the watch.
     watched: BTreeMap<i32, Watched>,
     /// Trees that are looked at when a child has ended.
     looked_at: Vec<Arc<Tree>>,
-    requests: Vec<(Arc<Tree>, Signal)>,
+    requests: Vec<Request>,
     look_due: bool,
     walking: bool,
 }
@@ -81,8 +92,15 @@ pub(super) struct Watch {
 }
 
 impl Drop for Watch {
+    /// Requests are left over only if the runtime has gone before their walk: then the kills are made here, so that a
+    /// service that shuts down in a hurry leaves nothing either.
     fn drop(&mut self) {
         self.agents.get_mut().unwrap_or_else(PoisonError::into_inner).iter().for_each(AbortHandle::abort);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let kills = state.requests.iter().filter(|request| request.signal == Signal::KILL);
+        if kills.clone().next().is_some() {
+            kill_members(kills.map(|request| &request.tree));
+        }
     }
 }
 
@@ -128,11 +146,23 @@ impl Watch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The leader of `tree` has been reaped: from now on it may be gone.
-    pub(super) fn leader_reaped(self: &Arc<Self>, tree: Arc<Tree>) {
-        match &tree.cgroup {
+    /// `step` has happened to `tree`. After both it may be gone, and is watched.
+    pub(super) fn note(self: &Arc<Self>, tree: &Arc<Tree>, step: u8) {
+        if tree.is_last(step) {
+            self.may_be_gone(Arc::clone(tree));
+        }
+    }
+
+    fn may_be_gone(self: &Arc<Self>, tree: Arc<Tree>) {
+        match tree.cgroup() {
             Some(cgroup) if matches!(cgroup.is_populated(), Ok(false)) => tree.set_gone(),
-            Some(_) => self.watch(Watched::Tree(tree)),
+            Some(cgroup) => {
+                if tree.is_condemned() {
+                    // The first kill may have failed for want of descriptors; the leader has freed some.
+                    cgroup.kill();
+                }
+                self.watch(Watched::Tree(tree));
+            }
             None => {
                 self.state().looked_at.push(tree);
                 self.look();
@@ -197,10 +227,10 @@ impl Watch {
         }
     }
 
-    /// Sends `signal` to the members of `tree` that [`Tree::signal_at_once`] or [`Tree::kill_at_once`] cannot reach.
-    pub(super) fn signal_rest(self: &Arc<Self>, tree: Arc<Tree>, signal: Signal) {
+    /// Sends `signal` to the members of `tree` other than those `reached` already.
+    pub(super) fn signal_rest(self: &Arc<Self>, tree: Arc<Tree>, signal: Signal, reached: BTreeSet<u32>) {
         let mut state = self.state();
-        state.requests.push((tree, signal));
+        state.requests.push(Request { tree, signal, reached });
         self.walk(state);
     }
 
@@ -226,30 +256,56 @@ impl Watch {
                 (requests, if due { state.looked_at.clone() } else { Vec::new() })
             };
             let (kills, signals): (Vec<_>, Vec<_>) =
-                requests.into_iter().partition(|(_, signal)| *signal == Signal::KILL);
+                requests.into_iter().partition(|request| request.signal == Signal::KILL);
             if !signals.is_empty() {
                 signal_members(&signals);
             }
             if !kills.is_empty() {
-                kill_members(kills.iter().map(|(tree, _)| tree));
+                kill_members(kills.iter().map(|request| &request.tree));
             }
-            let gone: Vec<Arc<Tree>> =
-                looked_at.into_iter().filter(|tree| matches!(tree.has_life(), Ok(false))).collect();
-            self.state().looked_at.retain(|tree| !gone.iter().any(|other| Arc::ptr_eq(tree, other)));
-            gone.iter().for_each(|tree| tree.set_gone());
+            if !looked_at.is_empty() {
+                self.look_at(&looked_at);
+            }
+        }
+    }
+
+    /// Tells the trees that have gone. Whoever lives on in one that was killed is killed in turn; its death brings
+    /// the next look.
+    fn look_at(&self, trees: &[Arc<Tree>]) {
+        // A process that forks and ends during a walk may be missed by it, hardly by two.
+        let seen = without_life(trees.iter());
+        let gone = without_life(seen.iter());
+        self.state().looked_at.retain(|tree| !gone.iter().any(|other| Arc::ptr_eq(tree, other)));
+        gone.iter().for_each(|tree| tree.set_gone());
+        let survivors = trees.iter().filter(|tree| tree.is_condemned() && !tree.is_gone());
+        if survivors.clone().next().is_some() {
+            kill_members(survivors);
         }
     }
 }
 
-/// Members that were not reached at once: neither the leader nor in the cgroup.
-fn signal_members(requests: &[(Arc<Tree>, Signal)]) {
+/// Those of `trees` in which one walk finds no life; none if there can be no walk.
+fn without_life<'a>(trees: impl Iterator<Item = &'a Arc<Tree>>) -> Vec<Arc<Tree>> {
+    let mut trees = trees.peekable();
+    if trees.peek().is_none() {
+        return Vec::new();
+    }
+    let table = if reap::may_have_orphans() {
+        let Ok(table) = Table::read() else { return Vec::new() };
+        Some(table)
+    } else {
+        None
+    };
+    let leaders = reap::leaders();
+    trees.filter(|tree| !tree.has_life(table.as_ref(), &leaders)).cloned().collect()
+}
+
+fn signal_members(requests: &[Request]) {
     let Ok(table) = Table::read() else { return };
     let leaders = reap::leaders();
-    for (tree, signal) in requests {
+    for Request { tree, signal, reached } in requests {
         for entry in tree.members(&table, &leaders) {
-            let reached = entry.pid == tree.leader.pid()
-                || tree.cgroup.as_ref().is_some_and(|cgroup| cgroup.holds(entry.pid));
-            if !reached {
+            if !reached.contains(&entry.pid) {
                 send_to(entry, *signal);
             }
         }
@@ -262,6 +318,10 @@ fn kill_members<'a>(trees: impl Iterator<Item = &'a Arc<Tree>> + Clone) {
     let mut found = BTreeSet::new();
     let mut seen = Vec::new();
     for _ in 0..KILL_WALKS_MAX {
+        // The common case: a program has ended by itself, and its handles are dropped. Nothing is worth a walk.
+        if trees.clone().all(|tree| tree.leader.is_reaped()) && !reap::may_have_orphans() {
+            break;
+        }
         let Ok(table) = Table::read() else { break };
         let leaders = reap::leaders();
         let before = seen.len();

@@ -26,7 +26,7 @@ async fn read(stream: &mut Streaming<pb::AttachResponse>, enough: Option<usize>)
             Seen::Attached(attached) => {
                 assert!(next.is_none(), "first, and once");
                 next = Some(attached.cursor.as_ref().unwrap().offset);
-                read.attached = Some(attached);
+                read.attached = Some(*attached);
             }
             Seen::Output(output) => {
                 assert!(next.is_none_or(|next| next == output.offset), "{next:?}, {}", output.offset);

@@ -52,7 +52,8 @@ pub(crate) fn server(settings: Settings, ceiling: Rights) -> (Edge, Host) {
     let spawner = LocalSpawner::start(clock, Options::default()).unwrap();
     let inherited = settings.defaults.inherited.clone();
     let host = Host::new(Arc::new(spawner), clock, inherited, 1);
-    let options = EdgeOptions::new(SessionDefaults { settings, ceiling });
+    let agent_ceiling = settings.rights.clone();
+    let options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     (Edge::new(host.clone(), options), host)
 }
 
@@ -187,7 +188,7 @@ pub(crate) enum Seen {
     AttemptStarted(pb::AttemptStarted),
     Started(pb::Started),
     Result(Box<pb::ExecResult>),
-    Attached(pb::Attached),
+    Attached(Box<pb::Attached>),
     Exited(pb::Exit),
     Closed(pb::Cursor),
     Committed(pb::StdinCommitted),
@@ -226,13 +227,13 @@ seen!(pb::write_stdin_response::Item {
     Item::Result(result) => Self::Result(Box::new(result)),
 });
 seen!(pb::attach_response::Item {
-    Item::Attached(attached) => Self::Attached(attached),
+    Item::Attached(attached) => Self::Attached(Box::new(attached)),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Exited(exited) => Self::Exited(exited.exit.unwrap()),
     Item::Closed(closed) => Self::Closed(closed.end.unwrap()),
 });
 seen!(pb::interact_response::Item {
-    Item::Attached(attached) => Self::Attached(attached),
+    Item::Attached(attached) => Self::Attached(Box::new(attached)),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Exited(exited) => Self::Exited(exited.exit.unwrap()),
     Item::Closed(closed) => Self::Closed(closed.end.unwrap()),

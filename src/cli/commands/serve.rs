@@ -85,6 +85,7 @@ impl Args {
         }
         if self.allow_full_access {
             config.rights.default = Grant::unrestricted();
+            config.rights.agent = Grant::unrestricted();
             config.rights.ceiling = None;
         }
         if let Some(filter) = &self.log {
@@ -217,7 +218,8 @@ fn cannot_listen(error: ListenError) -> Failure {
 fn warn_of_rights(config: &Config) {
     if let Err(unsupported) = config.rights.default.rights().check() {
         tracing::warn!(
-            "sessions that ask for nothing are refused: {unsupported}. --allow-full-access gives them full access"
+            "sessions that ask for nothing are refused: {unsupported}. They can ask for `never` and `full_access` by name; \
+             --allow-full-access gives it to those that ask for nothing"
         );
     }
 }

@@ -16,8 +16,9 @@ use super::Stream;
 use super::span::Span;
 use crate::core::limits::{FRAME_BYTES_MAX, LOG_CHUNKS_MAX};
 
-/// Changes of stream that the head, and the tail, may hold.
-const RUNS_MAX: usize = LOG_CHUNKS_MAX / 2;
+/// Changes of stream that the head, and the tail, may hold; one less than half, because one more is there for a
+/// moment and must not double an allocation.
+const RUNS_MAX: usize = LOG_CHUNKS_MAX / 2 - 1;
 /// How far the tail may outgrow its budget for bytes that are held: what a pump that had already been let through
 /// may bring.
 const HELD_BYTES_MAX: usize = 2 * FRAME_BYTES_MAX;

@@ -76,7 +76,7 @@ pub(in crate::grpc) async fn open(
 ) -> Result<Answers<pb::InteractResponse>, Status> {
     let caller = Caller::of(&request)?.clone();
     let mut messages = request.into_inner();
-    let first = messages.message().await.map_err(|broken| status::request_stream(broken))?;
+    let first = messages.message().await.map_err(status::request_stream)?;
     let Some(pb::InteractRequest { item: Some(Item::Open(open)) }) = first else {
         return Err(status::stream_protocol("the first message must be `open`"));
     };
@@ -192,7 +192,7 @@ impl Interacting {
     }
 
     fn on_message(&mut self, message: Result<Option<pb::InteractRequest>, Status>) -> Result<(), Status> {
-        let message = message.map_err(|broken| status::request_stream(broken))?;
+        let message = message.map_err(status::request_stream)?;
         let Some(pb::InteractRequest { item }) = message else {
             self.finished = true;
             return Ok(());

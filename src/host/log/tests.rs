@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -209,6 +210,37 @@ async fn no_wakeup_is_lost_between_a_pump_and_its_readers() {
         };
         timeout(Duration::from_secs(30), all).await.expect("nobody waits for ever");
     }
+}
+
+/// The next byte comes only when the last one has been read, so a single lost wakeup stops both sides for ever; and
+/// it comes from a thread of its own, a little later each time, so that it falls on every step of the registration.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_wakeup_is_lost_where_no_later_one_would_make_up_for_it() {
+    const ROUNDS: u64 = 100_000;
+    let log = log(10, 10);
+    let read = Arc::new(AtomicU64::new(0));
+    let printer = tokio::task::spawn_blocking({
+        let (log, read) = (Arc::clone(&log), Arc::clone(&read));
+        move || {
+            for round in 0..ROUNDS {
+                while read.load(Ordering::Acquire) < round {
+                    std::hint::spin_loop();
+                }
+                (0..round % 97).for_each(|_| std::hint::spin_loop());
+                put(&log, "x");
+            }
+        }
+    });
+    let mut reader = log.reader(0, Flow::DropWithGap);
+    while reader.cursor() < ROUNDS {
+        let next = timeout(Duration::from_secs(10), reader.next(1)).await;
+        read.store(reader.cursor(), Ordering::Release);
+        if next.is_err() {
+            read.store(ROUNDS, Ordering::Release);
+            panic!("a wakeup was lost before byte {}", reader.cursor());
+        }
+    }
+    printer.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -136,9 +136,22 @@ fn bad_patterns_say_why() {
     let long = vec![b'x'; PATTERN_BYTES_MAX + 1];
     assert_eq!(Pattern::literal(&long).unwrap_err(), PatternError::TooLong { bytes: long.len() });
     assert!(Pattern::literal(&long[1..]).is_ok(), "the longest literal compiles");
-    assert_eq!(Pattern::regex(r"\w{1000}").unwrap_err(), PatternError::TooLarge);
+    assert_eq!(Pattern::regex(r"(?u)\w{100}").unwrap_err(), PatternError::TooLarge);
+    assert_eq!(Pattern::regex(r"((a{1,99}){1,99}){1,99}").unwrap_err(), PatternError::TooLarge);
     let error = Pattern::regex("a(b").unwrap_err().to_string();
     assert!(error.contains("unclosed group"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_regular_expression_is_over_bytes_unless_it_asks_for_unicode() {
+    let log = log_of(&[(Stream::Stdout, "\u{e9}t\u{e9} ok")]);
+    log.close();
+    assert_eq!(find(&log, 0, &regex(r"\w+"), None).await, at(2, 3));
+    assert_eq!(find(&log, 0, &regex("(?u)\\w+"), None).await, at(0, 5));
+    assert_eq!(find(&log, 0, &regex("\u{e9} .k"), None).await, at(3, 8), "characters may stand in it");
+    let error = Pattern::regex("[\u{e8}-\u{e9}]").unwrap_err().to_string();
+    assert!(error.contains("(?u)"), "{error}");
+    assert_eq!(find(&log, 1, &regex("(?u)[\u{e8}-\u{e9}]"), None).await, at(3, 5));
 }
 
 #[tokio::test(start_paused = true)]

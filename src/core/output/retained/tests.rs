@@ -118,10 +118,11 @@ fn streams_that_alternate_byte_by_byte_are_bounded_by_an_ordinary_gap() {
     for at in 0..200_000_u64 {
         log.append(STREAMS[(at % 2) as usize], pattern(at, 1));
     }
-    assert_eq!(log.head.runs() + log.tail.runs(), LOG_CHUNKS_MAX);
+    assert_eq!(log.head.runs() + log.tail.runs(), 2 * RUNS_MAX);
     let (pieces, gaps) = read(&log, 0, 100);
-    assert_eq!(pieces.len(), LOG_CHUNKS_MAX);
-    assert_eq!(gaps, [Gap { from: 32_768, to: 200_000 - 32_768 }]);
+    assert_eq!(pieces.len(), 2 * RUNS_MAX);
+    let half = RUNS_MAX as u64;
+    assert_eq!(gaps, [Gap { from: half, to: 200_000 - half }]);
 }
 
 #[test]

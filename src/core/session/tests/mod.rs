@@ -1,11 +1,19 @@
 //! The state machine, held against `behaviour.md`. [`Bench`] is a session on a table: its hands are the verbs of a
 //! caller (`exec`, `poll`, `write`, …) and of the world (`spawned`, `exited`, …), its clock moves only by `advance`.
 
+mod again;
 mod bench;
 mod clean;
 mod exit;
+mod held;
 mod kill;
+mod life;
+mod random;
+mod room;
+mod seen;
 mod start;
+mod update;
+mod waits;
 mod write;
 
 use bench::{Bench, ms, shell};

@@ -1,0 +1,103 @@
+//! The service from outside, beside the bare operating system, as ratios in one run.
+//!
+//! It starts the release binary of `uexec serve` on a Unix socket and asks it as a client would; the bare side does the
+//! same with `posix_spawn`, a pipe and a pseudo-terminal in this process. Rounds are interleaved, so that both sides
+//! see the same machine; a ratio is taken inside a round and the median of the rounds is printed.
+//!
+//! `cargo bench --bench outside [-- exec|pipe|pty|echo|idle]`
+
+mod bare;
+mod service;
+
+use std::time::Duration;
+
+/// Rounds of each measurement; odd, so that there is a median.
+const ROUNDS: usize = 5;
+/// Starts of `true` in one round.
+const EXECS: usize = 60;
+/// Keystrokes in one round.
+const KEYS: usize = 300;
+/// Bytes through a pipe in one round.
+const PIPE_BYTES: u64 = 256 << 20;
+/// Bytes through a terminal in one round.
+const TERMINAL_BYTES: u64 = 32 << 20;
+/// Idle terminals.
+const TERMINALS: u32 = 1_000;
+
+fn main() {
+    let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let wants = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let server = service::Server::start();
+    let mut client = runtime.block_on(server.connect());
+
+    println!("{:<34} {:>12} {:>12} {:>8}", "", "bare", "service", "ratio");
+    if wants("exec") {
+        let rounds: Vec<_> = (0..ROUNDS)
+            .map(|_| (times(EXECS, bare::exec_true), runtime.block_on(client.exec_true(EXECS))))
+            .collect();
+        report("exec /bin/true, p50", &rounds, |times| percentile(times, 50));
+        report("exec /bin/true, p99", &rounds, |times| percentile(times, 99));
+    }
+    if wants("pipe") {
+        let rounds: Vec<_> = (0..ROUNDS)
+            .map(|_| (bare::pipe(PIPE_BYTES), runtime.block_on(client.output(PIPE_BYTES, false))))
+            .collect();
+        report_rate("stdout through a pipe", &rounds, PIPE_BYTES);
+    }
+    if wants("pty") {
+        let rounds: Vec<_> = (0..ROUNDS)
+            .map(|_| (bare::terminal(TERMINAL_BYTES), runtime.block_on(client.output(TERMINAL_BYTES, true))))
+            .collect();
+        report_rate("output of a terminal", &rounds, TERMINAL_BYTES);
+    }
+    if wants("echo") {
+        let rounds: Vec<_> =
+            (0..ROUNDS).map(|_| (bare::echo(KEYS), runtime.block_on(client.echo(KEYS)))).collect();
+        report("keystroke echo, p50", &rounds, |times| percentile(times, 50));
+        report("keystroke echo, p99", &rounds, |times| percentile(times, 99));
+    }
+    if wants("idle") {
+        let before = server.memory();
+        runtime.block_on(client.idle_terminals(TERMINALS));
+        let after = server.memory();
+        println!(
+            "{:<34} {:>9.1} KiB each, {} threads, {:.1} MiB base",
+            format!("{TERMINALS} idle terminals"),
+            after.saturating_sub(before) as f64 / 1024.0 / f64::from(TERMINALS),
+            server.threads(),
+            before as f64 / f64::from(1 << 20),
+        );
+    }
+}
+
+fn times(count: usize, mut once: impl FnMut() -> Duration) -> Vec<Duration> {
+    (0..count).map(|_| once()).collect()
+}
+
+fn percentile(times: &[Duration], percent: usize) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort();
+    sorted[(sorted.len() - 1) * percent / 100]
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn report(name: &str, rounds: &[(Vec<Duration>, Vec<Duration>)], of: impl Fn(&[Duration]) -> Duration) {
+    let micros = |times: &[Duration]| of(times).as_secs_f64() * 1e6;
+    let bare = median(rounds.iter().map(|(bare, _)| micros(bare)).collect());
+    let service = median(rounds.iter().map(|(_, service)| micros(service)).collect());
+    let ratio = median(rounds.iter().map(|(bare, service)| micros(service) / micros(bare)).collect());
+    println!("{name:<34} {bare:>9.0} us {service:>9.0} us {ratio:>7.2}x");
+}
+
+fn report_rate(name: &str, rounds: &[(Duration, Duration)], bytes: u64) {
+    let rate = |time: Duration| bytes as f64 / 1e6 / time.as_secs_f64();
+    let bare = median(rounds.iter().map(|(bare, _)| rate(*bare)).collect());
+    let service = median(rounds.iter().map(|(_, service)| rate(*service)).collect());
+    let ratio = median(rounds.iter().map(|(bare, service)| rate(*service) / rate(*bare)).collect());
+    println!("{name:<34} {bare:>7.0} MB/s {service:>7.0} MB/s {ratio:>7.2}x");
+}

@@ -1,0 +1,218 @@
+//! What the types of the file format do not say: which fields go together, and which names exist.
+
+use std::collections::BTreeSet;
+
+use toml::Spanned;
+use unified_exec::core::signal::Signal;
+
+use crate::event::Pattern;
+use crate::scenario::{Act, Op, Quiet, Scenario, When};
+
+impl Scenario {
+    /// What the types do not say. Errors carry the byte at which the culprit begins.
+    pub(crate) fn check(&self) -> Result<(), (usize, String)> {
+        if *self.format.get_ref() != 1 {
+            let problem = format!("`format`: this runner reads 1, not {}", self.format.get_ref());
+            return Err((self.format.span().start, problem));
+        }
+        for (name, program) in &self.program {
+            check_acts(name, &program.acts)?;
+        }
+        let mut calls = BTreeSet::new();
+        for when in &self.when {
+            self.check_when(when.get_ref(), &mut calls).map_err(|problem| (when.span().start, problem))?;
+        }
+        let patterns = self
+            .expect
+            .events
+            .iter()
+            .map(|event| (event.span(), "events", &event.get_ref().e))
+            .chain(self.expect.never.iter().map(|never| (never.span(), "never", never.get_ref())))
+            .chain(self.expect.quiet.iter().flat_map(|quiet| {
+                let Quiet { from, to, no } = quiet.get_ref();
+                [from, to, no].map(|pattern| (quiet.span(), "quiet", pattern))
+            }));
+        for (span, field, pattern) in patterns {
+            Pattern::parse(pattern).map_err(|error| (span.start, format!("`expect.{field}`: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn check_when<'a>(&self, when: &'a When, calls: &mut BTreeSet<&'a str>) -> Result<(), String> {
+        match (when.at, &when.on) {
+            (Some(_), None) if when.delay.is_none() => {}
+            (Some(_), None) => return Err("`delay` goes with `on`".into()),
+            (None, Some(on)) => drop(Pattern::parse(on).map_err(|error| format!("`on`: {error}"))?),
+            _ => return Err("needs either `at` or `on`".into()),
+        }
+        let (must, may) = when.op.fields();
+        let given = when.given();
+        if let Some(field) = must.iter().find(|field| !given.contains(field)) {
+            return Err(format!("{:?} needs `{field}`", when.op));
+        }
+        if let Some(field) = given.iter().find(|field| !must.contains(field) && !may.contains(field)) {
+            return Err(format!("{:?} takes no `{field}`", when.op));
+        }
+        if let Some(cmd) = when.cmd.as_ref().filter(|cmd| !self.program.contains_key(*cmd)) {
+            return Err(format!("`cmd`: no [program.{cmd:?}]"));
+        }
+        if let Some(name) = &when.signal {
+            parse_signal("signal", name)?;
+        }
+        if let Some(call) = when.call.as_deref() {
+            let disconnects = when.op == Op::Disconnect;
+            if disconnects != calls.contains(call) {
+                let problem = if disconnects { "names no call before it" } else { "is taken" };
+                return Err(format!("`call`: {call:?} {problem}"));
+            }
+            calls.insert(call);
+        }
+        match when.to.as_deref().filter(|to| !calls.contains(to)) {
+            Some(to) => Err(format!("`to`: {to:?} names no call before it")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_acts(name: &str, acts: &[Spanned<Act>]) -> Result<(), (usize, String)> {
+    let mut last = 0;
+    let mut over = false;
+    for act in acts {
+        let (at, act) = (act.span().start, act.get_ref());
+        let fail = |problem: String| Err((at, format!("act of program {name:?}: {problem}")));
+        let given = act.given();
+        let [field] = given[..] else {
+            return fail(format!("needs exactly one of {}; has {given:?}", Act::FIELDS.join(", ")));
+        };
+        if act.at < last {
+            return fail(format!("`at`: {} comes after {last}", act.at));
+        }
+        if over && !matches!(field, "out" | "err") {
+            return fail(format!("`{field}`: after its end only output that was on the way can come"));
+        }
+        if let Some(signal) = act.signal.as_ref().or(act.ignore.as_ref())
+            && let Err(problem) = parse_signal(field, signal)
+        {
+            return fail(problem);
+        }
+        let ends = matches!(field, "exit" | "signal");
+        if act.late > 0 && !ends {
+            return fail("`late`: goes with `exit` or `signal`".into());
+        }
+        over |= ends;
+        last = act.at;
+    }
+    Ok(())
+}
+
+/// Reads a signal that has been checked before, or is checked now.
+pub(crate) fn parse_signal(field: &str, name: &str) -> Result<Signal, String> {
+    Signal::parse(name).ok_or_else(|| format!("`{field}`: no signal is called {name:?}"))
+}
+
+impl Op {
+    /// Fields it must have, and fields it may have, besides its trigger.
+    const fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Self::Exec => (
+                &["call", "cmd"],
+                &[
+                    "turn",
+                    "request",
+                    "yield",
+                    "mode",
+                    "timeout",
+                    "hard_timeout",
+                    "no_output_timeout",
+                    "after_disconnect",
+                    "tty",
+                    "stdin",
+                    "kill_descendants_on_exit",
+                ],
+            ),
+            Self::Write => {
+                (&["call", "to"], &["turn", "request", "yield", "input", "times", "offset", "eof", "frame"])
+            }
+            Self::Poll => (&["call", "to"], &["turn", "request", "yield"]),
+            Self::Wait => (&["call", "to", "until"], &["turn", "timeout"]),
+            Self::Attach => (&["call", "to"], &[]),
+            Self::Interrupt => (&["turn"], &["call"]),
+            Self::Clean | Self::Close => (&[], &["call"]),
+            Self::Terminate => (&["to"], &["call"]),
+            Self::Signal => (&["to", "signal"], &["call", "scope"]),
+            Self::Hold => (&["duration"], &["call", "lease"]),
+            Self::Disconnect => (&["call"], &[]),
+        }
+    }
+}
+
+macro_rules! given {
+    ($type:ident { $($field:ident: $name:literal),* $(,)? }) => {
+        impl $type {
+            /// Names of the fields that are given.
+            fn given(&self) -> Vec<&'static str> {
+                let all = [$(($name, self.$field.is_some())),*];
+                all.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+            }
+        }
+    };
+}
+
+given!(When {
+    call: "call",
+    to: "to",
+    turn: "turn",
+    request: "request",
+    cmd: "cmd",
+    yield_ms: "yield",
+    mode: "mode",
+    timeout: "timeout",
+    hard_timeout: "hard_timeout",
+    no_output_timeout: "no_output_timeout",
+    after_disconnect: "after_disconnect",
+    tty: "tty",
+    stdin: "stdin",
+    kill_descendants_on_exit: "kill_descendants_on_exit",
+    input: "input",
+    times: "times",
+    offset: "offset",
+    eof: "eof",
+    frame: "frame",
+    until: "until",
+    signal: "signal",
+    scope: "scope",
+    lease: "lease",
+    duration: "duration",
+});
+
+given!(Act {
+    out: "out",
+    err: "err",
+    exit: "exit",
+    signal: "signal",
+    ignore: "ignore",
+    eof: "eof",
+    hang: "hang",
+    fork_holder: "fork_holder",
+    daemon: "daemon",
+    read_stdin: "read_stdin",
+    echo: "echo",
+    close_stdin: "close_stdin",
+});
+
+impl Act {
+    const FIELDS: [&str; 12] = [
+        "out",
+        "err",
+        "exit",
+        "signal",
+        "ignore",
+        "eof",
+        "hang",
+        "fork_holder",
+        "daemon",
+        "read_stdin",
+        "echo",
+        "close_stdin",
+    ];
+}

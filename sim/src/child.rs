@@ -1,0 +1,285 @@
+//! A model of one child and its descendants, as far as the session can tell: it plays an act list, takes signals and
+//! input, and says what a spawner would report.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use unified_exec::core::ids::WriteId;
+use unified_exec::core::process::ExitStatus;
+use unified_exec::core::session::WriteOutcome;
+use unified_exec::core::signal::{Scope, Signal};
+
+use crate::check::parse_signal;
+use crate::scenario::Act;
+
+/// What a pipe holds before a writer blocks.
+const PIPE_BYTES: u64 = 65_536;
+
+/// What a spawner reports; `late` milliseconds after it happened.
+#[derive(Clone, Debug)]
+pub(crate) enum Report {
+    Output {
+        end: u64,
+    },
+    Exited {
+        status: ExitStatus,
+        late: u64,
+    },
+    Closed {
+        end: u64,
+    },
+    TreeGone {
+        late: u64,
+    },
+    Wrote {
+        write: WriteId,
+        taken: u64,
+        outcome: WriteOutcome,
+    },
+    /// A descendant was forked, and ends by itself after so long.
+    Forked {
+        descendant: usize,
+        lives: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Descendant {
+    name: &'static str,
+    alive: bool,
+    in_group: bool,
+    holds_output: bool,
+    ignores: BTreeSet<Signal>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    write: WriteId,
+    data: Bytes,
+    taken: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Child {
+    acts: Vec<Act>,
+    next: usize,
+    terminal: bool,
+    alive: bool,
+    /// How late its end is reported.
+    late: u64,
+    hung: bool,
+    ignores: BTreeSet<Signal>,
+    descendants: Vec<Descendant>,
+    output_end: u64,
+    outputs_open: bool,
+    closed: bool,
+    gone: bool,
+    /// Input that lies in the pipe, and how much of it the program wants.
+    buffered: u64,
+    wanted: u64,
+    stdin_open: bool,
+    pending: Option<Pending>,
+    reports: Vec<Report>,
+}
+
+impl Child {
+    pub(crate) fn new(acts: Vec<Act>, terminal: bool) -> Self {
+        Self {
+            acts,
+            next: 0,
+            terminal,
+            alive: true,
+            late: 0,
+            hung: false,
+            ignores: BTreeSet::new(),
+            descendants: Vec::new(),
+            output_end: 0,
+            outputs_open: true,
+            closed: false,
+            gone: false,
+            buffered: 0,
+            wanted: 0,
+            stdin_open: true,
+            pending: None,
+            reports: Vec::new(),
+        }
+    }
+
+    /// Milliseconds after the spawn of the next act.
+    pub(crate) fn next_act(&self) -> Option<u64> {
+        self.acts.get(self.next).map(|act| act.at)
+    }
+
+    /// Milliseconds after the spawn of the act played last.
+    pub(crate) fn last_act(&self) -> Option<u64> {
+        self.acts.get(self.next.checked_sub(1)?).map(|act| act.at)
+    }
+
+    /// Names of who is alive.
+    pub(crate) fn alive(&self) -> Vec<&'static str> {
+        let leader = self.alive.then_some("leader");
+        let others = self.descendants.iter().filter(|child| child.alive).map(|child| child.name);
+        leader.into_iter().chain(others).collect()
+    }
+
+    /// What happened since the last look; what ends with it comes last.
+    pub(crate) fn reports(&mut self) -> Vec<Report> {
+        let leader_holds = self.outputs_open && (self.alive || self.next < self.acts.len());
+        let held = leader_holds || self.descendants.iter().any(|child| child.alive && child.holds_output);
+        if !held && !std::mem::replace(&mut self.closed, true) {
+            self.reports.push(Report::Closed { end: self.output_end });
+        }
+        if self.alive().is_empty() && !std::mem::replace(&mut self.gone, true) {
+            self.reports.push(Report::TreeGone { late: self.late });
+        }
+        std::mem::take(&mut self.reports)
+    }
+
+    /// Plays the next act.
+    pub(crate) fn act(&mut self) {
+        let Some(act) = self.acts.get(self.next).cloned() else { return };
+        self.next += 1;
+        for text in [&act.out, &act.err].into_iter().flatten() {
+            self.say(text.len() as u64);
+        }
+        if let Some(code) = act.exit {
+            self.end(ExitStatus::Code(code), act.late);
+        }
+        if let Some(signal) = act.signal.as_ref().and_then(|name| parse_signal("signal", name).ok()) {
+            self.end(died_of(signal), act.late);
+        }
+        if let Some(signal) = act.ignore.as_ref().and_then(|name| parse_signal("ignore", name).ok()) {
+            self.ignores.insert(signal);
+        }
+        if act.eof == Some(true) {
+            self.outputs_open = false;
+        }
+        if act.hang == Some(true) {
+            self.hung = true;
+            self.next = self.acts.len();
+        }
+        if let Some(lives) = act.fork_holder {
+            self.fork("holder", true, lives);
+        }
+        if let Some(lives) = act.daemon {
+            self.fork("daemon", false, lives);
+        }
+        if act.echo == Some(true) {
+            self.wanted = u64::MAX;
+        }
+        self.wanted = self.wanted.saturating_add(act.read_stdin.unwrap_or(0));
+        if act.close_stdin == Some(true) {
+            self.stdin_open = false;
+        }
+        self.move_input();
+    }
+
+    fn say(&mut self, bytes: u64) {
+        self.output_end += bytes;
+        self.reports.push(Report::Output { end: self.output_end });
+    }
+
+    fn end(&mut self, status: ExitStatus, late: u64) {
+        self.alive = false;
+        self.late = late;
+        self.reports.push(Report::Exited { status, late });
+    }
+
+    fn fork(&mut self, name: &'static str, near: bool, lives: u64) {
+        let ignores = self.ignores.clone();
+        self.descendants.push(Descendant { name, alive: true, in_group: near, holds_output: near, ignores });
+        if lives > 0 {
+            self.reports.push(Report::Forked { descendant: self.descendants.len() - 1, lives });
+        }
+    }
+
+    /// A descendant ends by itself.
+    pub(crate) fn descendant_ends(&mut self, descendant: usize) {
+        if let Some(child) = self.descendants.get_mut(descendant) {
+            child.alive = false;
+        }
+    }
+
+    /// Takes a signal; answers whether it reached anybody.
+    pub(crate) fn signal(&mut self, signal: Signal, scope: Scope) -> bool {
+        let deadly =
+            !matches!(signal, Signal::CHLD | Signal::CONT | Signal::WINCH | Signal::URG | Signal::STOP);
+        let mut reached = false;
+        for child in self.descendants.iter_mut().filter(|child| child.alive) {
+            let in_scope = match scope {
+                Scope::Process => false,
+                Scope::Group | Scope::Foreground => child.in_group,
+                Scope::Tree => true,
+            };
+            reached |= in_scope;
+            child.alive &= !(in_scope && deadly && !child.ignores.contains(&signal));
+        }
+        if self.alive {
+            reached = true;
+            let ignored = self.ignores.contains(&signal) || (self.hung && signal != Signal::KILL);
+            if deadly && !ignored {
+                self.next = self.acts.len();
+                self.end(died_of(signal), 0);
+                self.move_input();
+            }
+        }
+        reached
+    }
+
+    /// Begins a delivery.
+    pub(crate) fn write(&mut self, write: WriteId, data: Bytes) {
+        self.pending = Some(Pending { write, data, taken: 0 });
+        self.move_input();
+    }
+
+    /// Stops the delivery under way.
+    pub(crate) fn stop_write(&mut self, write: WriteId) {
+        if let Some(pending) = self.pending.take_if(|pending| pending.write == write) {
+            let (taken, outcome) = (pending.taken, WriteOutcome::Stopped);
+            self.reports.push(Report::Wrote { write, taken, outcome });
+        }
+    }
+
+    /// Moves input from the writer into the pipe and from the pipe into the program, as far as both go.
+    fn move_input(&mut self) {
+        let mut interrupted = false;
+        let mut echoed = 0;
+        if self.alive && self.stdin_open {
+            loop {
+                let (mut moved, room) = (0, PIPE_BYTES - self.buffered);
+                if let Some(pending) = &mut self.pending {
+                    moved = room.min(pending.data.len() as u64 - pending.taken);
+                    pending.taken += moved;
+                    interrupted |= self.terminal && pending.data.contains(&3);
+                }
+                self.buffered += moved;
+                let read = self.buffered.min(self.wanted);
+                self.buffered -= read;
+                if self.wanted == u64::MAX {
+                    echoed += read;
+                } else {
+                    self.wanted -= read;
+                }
+                if moved + read == 0 {
+                    break;
+                }
+            }
+        }
+        if echoed > 0 {
+            self.say(echoed);
+        }
+        let broken = !self.alive || !self.stdin_open;
+        let done = |pending: &mut Pending| broken || pending.taken == pending.data.len() as u64;
+        if let Some(pending) = self.pending.take_if(done) {
+            let outcome = if broken { WriteOutcome::Broken } else { WriteOutcome::Whole };
+            self.reports.push(Report::Wrote { write: pending.write, taken: pending.taken, outcome });
+        }
+        if interrupted {
+            self.signal(Signal::INT, Scope::Foreground);
+        }
+    }
+}
+
+const fn died_of(signal: Signal) -> ExitStatus {
+    ExitStatus::Signal { number: signal.number(), core_dumped: false }
+}

@@ -1,0 +1,266 @@
+//! A fake child: its state, and the task that plays its script.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::Instant;
+
+use super::handles::{FakeControl, FakeExit, FakeOutput, FakeStdin};
+use super::script::{Act, Fork, Step};
+use super::{Done, Shared};
+use crate::core::output::Stream;
+use crate::core::process::ExitStatus;
+use crate::core::signal::Signal;
+use crate::core::spawn::{Enforced, SpawnPlan, Stdio};
+use crate::host::ports::{Exited, Spawned, Stdin};
+
+/// What a pipe of Linux holds by default. Beyond it the writer waits.
+pub(super) const PIPE_BYTES: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) pid: u32,
+    pub(super) is_terminal: bool,
+    pub(super) shared: Arc<Shared>,
+    state: Mutex<State>,
+    /// Tells the task that something has changed.
+    pub(super) changed: Notify,
+    pub(super) gone: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) output: VecDeque<(Stream, Bytes)>,
+    outputs_closed: bool,
+    /// The server has let go of the terminal.
+    pub(super) hung_up: bool,
+    pub(super) reader: Option<Waker>,
+    pub(super) input: BytesMut,
+    pub(super) input_ended: bool,
+    pub(super) writer: Option<Waker>,
+    handlers: BTreeMap<Signal, Vec<Step>>,
+    /// Signals that have come and are caught.
+    caught: VecDeque<Signal>,
+    killed_by: Option<Signal>,
+    pub(super) ended: bool,
+    pub(super) forks: BTreeMap<u32, Fork>,
+}
+
+impl State {
+    fn buffered(&self) -> usize {
+        self.output.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
+
+    pub(super) fn holds_outputs(&self) -> bool {
+        (!self.ended && !self.outputs_closed) || self.forks.values().any(|fork| fork.holds_outputs)
+    }
+
+    pub(super) fn wake_all(&mut self) {
+        [self.reader.take(), self.writer.take()].into_iter().flatten().for_each(Waker::wake);
+    }
+}
+
+/// Starts a child that plays `steps`.
+pub(super) fn start(shared: &Arc<Shared>, program: &str, plan: &SpawnPlan, steps: Vec<Step>) -> Spawned {
+    let (is_terminal, has_stdin) = match plan.stdio {
+        Stdio::Terminal(_) => (true, true),
+        Stdio::Pipes { stdin } => (false, stdin),
+    };
+    let child = Arc::new(Child {
+        pid: shared.next_pid(),
+        is_terminal,
+        shared: Arc::clone(shared),
+        state: Mutex::new(State { input_ended: !has_stdin, ..State::default() }),
+        changed: Notify::new(),
+        gone: watch::Sender::new(false),
+    });
+    shared.note(Done::Started { pid: child.pid, program: program.to_owned() });
+    let (tell, told) = oneshot::channel();
+    tokio::spawn(play(Arc::clone(&child), steps, tell));
+    Spawned {
+        pid: Some(child.pid),
+        enforced: if plan.sandbox.is_some() { Enforced::Profile } else { Enforced::Nothing },
+        control: Arc::new(FakeControl(Arc::clone(&child))),
+        stdin: has_stdin.then(|| Box::new(FakeStdin(Arc::clone(&child))) as Box<dyn Stdin>),
+        output: Box::new(FakeOutput(child)),
+        exit: Box::new(FakeExit(told)),
+    }
+}
+
+/// A step that is under way, with the moment it is due once that is known.
+struct Current {
+    step: Step,
+    due: Option<Instant>,
+}
+
+enum Progress {
+    Done,
+    Waits,
+    Ends(ExitStatus),
+}
+
+async fn play(child: Arc<Child>, steps: Vec<Step>, tell: oneshot::Sender<Exited>) {
+    let fresh = |step| Current { step, due: None };
+    let mut queue: VecDeque<Current> = steps.into_iter().map(fresh).collect();
+    let status = loop {
+        let caught = {
+            let mut state = child.state();
+            if let Some(signal) = state.killed_by {
+                break ExitStatus::Signal { number: signal.number(), core_dumped: false };
+            }
+            state.caught.pop_front().and_then(|signal| state.handlers.get(&signal).cloned())
+        };
+        // What was under way is gone on with when the signal has been dealt with.
+        caught.into_iter().flatten().rev().for_each(|step| queue.push_front(fresh(step)));
+        let Some(current) = queue.front_mut() else {
+            child.changed.notified().await;
+            continue;
+        };
+        let due = *current.due.get_or_insert_with(|| Instant::now() + current.step.after);
+        if Instant::now() < due {
+            tokio::select! {
+                biased;
+                () = child.changed.notified() => {}
+                () = tokio::time::sleep_until(due) => {}
+            }
+            continue;
+        }
+        match child.perform(&mut current.step.act) {
+            Progress::Done => drop(queue.pop_front()),
+            Progress::Waits => child.changed.notified().await,
+            Progress::Ends(status) => break status,
+        }
+    };
+    child.end(status, tell);
+}
+
+impl Child {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn perform(self: &Arc<Self>, act: &mut Act) -> Progress {
+        let mut state = self.state();
+        let done = match act {
+            Act::Out(stream, bytes) => {
+                let stream = if self.is_terminal { Stream::Terminal } else { *stream };
+                let room = PIPE_BYTES.saturating_sub(state.buffered()).min(bytes.len());
+                if room > 0 {
+                    state.output.push_back((stream, bytes.split_to(room)));
+                }
+                bytes.is_empty()
+            }
+            Act::Echo => {
+                let room = PIPE_BYTES.saturating_sub(state.buffered()).min(state.input.len());
+                if room > 0 {
+                    let stream = if self.is_terminal { Stream::Terminal } else { Stream::Stdout };
+                    let echoed = state.input.split_to(room).freeze();
+                    state.output.push_back((stream, echoed));
+                }
+                state.input.is_empty() && state.input_ended
+            }
+            Act::ReadLine => match state.input.iter().position(|byte| *byte == b'\n') {
+                Some(end) => {
+                    state.input.advance(end + 1);
+                    true
+                }
+                None => state.input_ended,
+            },
+            Act::CloseOutputs => {
+                state.outputs_closed = true;
+                true
+            }
+            Act::OnSignal(signal, steps) => {
+                state.handlers.insert(*signal, std::mem::take(steps));
+                true
+            }
+            Act::Fork(fork) => {
+                let pid = self.shared.next_pid();
+                if let Some(lives) = fork.lives {
+                    let child = Arc::clone(self);
+                    tokio::spawn(async move {
+                        tokio::time::sleep(lives).await;
+                        child.end_fork(pid);
+                    });
+                }
+                state.forks.insert(pid, fork.clone());
+                true
+            }
+            Act::Exit(status) => return Progress::Ends(*status),
+        };
+        state.wake_all();
+        if done { Progress::Done } else { Progress::Waits }
+    }
+
+    fn end(&self, status: ExitStatus, tell: oneshot::Sender<Exited>) {
+        self.state().ended = true;
+        let at = self.shared.clock.now();
+        self.shared.note(Done::Reaped { pid: self.pid });
+        // Nobody may want to know any more.
+        let _ = tell.send(Exited { status, usage: None, at });
+        self.note_end();
+    }
+
+    fn end_fork(&self, pid: u32) {
+        self.state().forks.remove(&pid);
+        self.note_end();
+    }
+
+    fn note_end(&self) {
+        let mut state = self.state();
+        state.wake_all();
+        if state.ended && state.forks.is_empty() {
+            self.gone.send_replace(true);
+        }
+    }
+
+    /// What the signal does to the child itself, if it lives.
+    pub(super) fn hit(&self, signal: Signal) -> bool {
+        let mut state = self.state();
+        if state.ended {
+            return false;
+        }
+        if signal != Signal::KILL && state.handlers.contains_key(&signal) {
+            state.caught.push_back(signal);
+        } else if ends(signal) {
+            state.killed_by.get_or_insert(signal);
+        }
+        drop(state);
+        self.changed.notify_one();
+        true
+    }
+
+    pub(super) fn hit_forks(&self, signal: Signal, reaches: impl Fn(&Fork) -> bool) -> bool {
+        let mut state = self.state();
+        let reached = state.forks.values().any(&reaches);
+        if ends(signal) {
+            state.forks.retain(|_, fork| fork.unkillable || !reaches(fork));
+        }
+        drop(state);
+        self.note_end();
+        reached
+    }
+
+    pub(super) fn interrupt(&self) {
+        self.hit(Signal::INT);
+        self.hit_forks(Signal::INT, |fork| !fork.left_group);
+    }
+}
+
+/// Whether the system ends a process that does not catch `signal`. Stopping is not played.
+const fn ends(signal: Signal) -> bool {
+    !matches!(
+        signal,
+        Signal::CHLD
+            | Signal::CONT
+            | Signal::URG
+            | Signal::WINCH
+            | Signal::STOP
+            | Signal::TSTP
+            | Signal::TTIN
+            | Signal::TTOU
+    )
+}
