@@ -30,7 +30,7 @@ pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) 
             (Some(*process), "output", vec![("from", from.to_string()), ("to", to.to_string())])
         }
         FeedKind::OutputEventsEnded { process, .. } => (Some(*process), "output_events_ended", vec![]),
-        FeedKind::StdinWritten { process, from, to, eof } => {
+        FeedKind::StdinWritten { process, from, to, eof, .. } => {
             let keys = vec![("from", from.to_string()), ("to", to.to_string()), ("eof", eof.to_string())];
             (Some(*process), "stdin_written", keys)
         }

@@ -57,23 +57,21 @@ pub(super) struct Global {
 impl Global {
     /// The runtime directory in force.
     pub(super) fn runtime_dir(&self) -> PathBuf {
-        self.runtime_dir.clone().unwrap_or_else(|| {
-            // Not every system that sets the variable has made the directory.
-            let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
-            listen::default_directory(session.as_deref())
-        })
+        let named = self.runtime_dir.as_ref().filter(|dir| !dir.as_os_str().is_empty());
+        if let Some(dir) = named {
+            return std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+        }
+        // Not every system that sets the variable has made the directory.
+        let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
+        listen::default_directory(session.as_deref())
     }
 
     /// Connects to the server that is meant.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
         let runtime = self.runtime_dir();
         let server = self.server.clone().unwrap_or_else(|| Server::Unix(connect::local_socket(&runtime)));
-        let token = match &server {
-            Server::Unix(_) => None,
-            Server::Tcp { .. } => connect::local_token(&runtime),
-        };
         let credentials = Credentials {
-            token: self.token_file.clone().or(token),
+            token: self.token_file.clone().or_else(|| connect::local_token(&runtime)),
             authority: self.tls_ca.clone(),
             identity: self.client_cert.clone().zip(self.client_key.clone()),
         };

@@ -18,10 +18,12 @@ pub(super) fn edge(config: &Config) -> Result<Edge, Failure> {
     let clock = Clock::start();
     let spawner = spawner(clock)?;
     let rights = config.rights.default.rights();
-    let ceiling = config.rights.ceiling.as_ref().map_or_else(|| rights.clone(), |ceiling| ceiling.rights());
+    let agent_ceiling = config.rights.agent.rights();
+    let ceiling =
+        config.rights.ceiling.as_ref().map_or_else(|| agent_ceiling.clone(), |ceiling| ceiling.rights());
     let settings = settings(config, &inherited, rights)?;
     let host = Host::new(spawner, clock, inherited, seed()?);
-    let mut options = EdgeOptions::new(SessionDefaults { settings, ceiling });
+    let mut options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     options.allowed_origins.clone_from(&config.listen.allowed_origins);
     options.drain = config.server.drain();
     Ok(Edge::new(host, options))

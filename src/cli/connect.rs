@@ -23,6 +23,8 @@ use crate::grpc::pb::session_service_client::SessionServiceClient;
 
 /// A server that takes longer to answer a connection is not there.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How often a silent connection is tried: often enough that a lost server is noticed, too rarely to cost anything.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Told to connections whose own address says nothing; never resolved.
 const NOWHERE: &str = "http://localhost";
 
@@ -129,10 +131,15 @@ impl Client {
         match server {
             Server::Unix(path) => {
                 let channel = unix(path).await.map_err(|error| unreachable_socket(path, &error))?;
-                Ok(Self::new(channel, bearer(credentials.token.as_deref())?, true))
+                // A socket knows its caller.
+                Ok(Self::new(channel, Bearer(None), true))
             }
             Server::Tcp { uri, tls } => {
-                let mut endpoint = Endpoint::from(uri.clone()).connect_timeout(CONNECT_MAX).tcp_nodelay(true);
+                let mut endpoint = Endpoint::from(uri.clone())
+                    .connect_timeout(CONNECT_MAX)
+                    .tcp_nodelay(true)
+                    .http2_keep_alive_interval(PING_INTERVAL)
+                    .keep_alive_timeout(CONNECT_MAX);
                 if *tls {
                     endpoint =
                         endpoint.tls_config(client_tls(credentials)?).map_err(|error| tls_failed(&error))?;

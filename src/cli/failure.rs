@@ -115,19 +115,30 @@ impl From<Status> for Failure {
         if let Some(delay) = details.retry_info().and_then(|retry| retry.retry_delay) {
             failure.hints.push(format!("try again in {:.1} s", delay.as_secs_f64()));
         }
-        failure.hints.extend(hint(&failure.reason, status.code()).map(str::to_owned));
+        let hint = if is_connection(&status) { Some(LOST) } else { hint(&failure.reason) };
+        failure.hints.extend(hint.map(str::to_owned));
         failure
     }
 }
 
+/// What to do when the connection itself fails.
+const LOST: &str =
+    "is the server still running? `uexec serve` starts one; a server with TLS is https://, not http://";
+
+/// Whether no server has said this: it comes from the connection.
+fn is_connection(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
+        || (status.code() == Code::Unavailable && status.details().is_empty())
+}
+
 fn message(status: &Status) -> String {
-    match (status.message(), status.code()) {
-        ("", Code::Unavailable) => "the connection to the server was lost".to_owned(),
-        ("", code) => format!("the server answered {code}"),
-        (message, Code::Unavailable | Code::Unknown) if std::error::Error::source(status).is_some() => {
-            format!("the connection to the server was lost ({message})")
+    match status.message() {
+        words if is_connection(status) => {
+            let words = if words.is_empty() { "no reason given" } else { words };
+            format!("the connection to the server was lost ({words})")
         }
-        (message, _) => message.to_owned(),
+        "" => format!("the server answered: {}", status.code()),
+        words => words.to_owned(),
     }
 }
 
@@ -140,7 +151,7 @@ fn exit_code(reason: &str) -> u8 {
     }
 }
 
-fn hint(reason: &str, code: Code) -> Option<&'static str> {
+fn hint(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "SESSION_NOT_FOUND" => "`uexec sessions` lists those you can use",
         "PROCESS_NOT_FOUND" => "`uexec ps --all` lists what runs and what ended lately",
@@ -157,7 +168,6 @@ fn hint(reason: &str, code: Code) -> Option<&'static str> {
         "CWD_IN_USE" => "`uexec clean` ends the terminals that hold it",
         "TABLE_FULL" => "`uexec kill ID` or `uexec clean` makes room",
         "SERVER_DRAINING" => "the server is shutting down; start it again, or use another",
-        _ if code == Code::Unavailable => "is the server still running? `uexec serve` starts one",
         _ => return None,
     })
 }

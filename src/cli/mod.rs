@@ -29,6 +29,7 @@ mod words;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
@@ -39,6 +40,9 @@ use crate::config::{Config, Logging};
 
 /// More than the few that read stdin, write stdout and start children would only be idle; see `docs/configuration.md`.
 const BLOCKING_THREADS_MAX: usize = 4;
+
+/// Killing and reaping what is left takes a fraction of this.
+const HURRIED_END_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
@@ -67,7 +71,8 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
             let config = args.configuration(&global)?;
             let runtime = runtime(config.server.worker_threads.as_usize())?;
             let code = runtime.block_on(commands::serve::run(&global, config));
-            runtime.shutdown_background();
+            // What still runs after a hurried end is killed as it is dropped.
+            runtime.shutdown_timeout(HURRIED_END_MAX);
             return code;
         }
         _ => {}

@@ -1,6 +1,6 @@
 //! Where output goes: the command's bytes to the streams they came from, ours to wherever people look.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use tokio::io::AsyncWriteExt as _;
 
@@ -19,7 +19,9 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 
 /// Tells something to people, on stderr. If nobody listens there, nobody needs to know.
 pub(super) fn note(text: &str) {
-    writeln!(io::stderr().lock(), "uexec: {text}").ok();
+    // A terminal may be in raw mode, where a new line alone does not begin at the left.
+    let end = if io::stderr().is_terminal() { "\r\n" } else { "\n" };
+    write!(io::stderr().lock(), "uexec: {text}{end}").ok();
 }
 
 /// Output that cannot be written.

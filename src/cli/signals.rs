@@ -1,6 +1,8 @@
 //! Signals that end things, on every platform as far as it has them.
 
 use std::io;
+#[cfg(unix)]
+use std::task::Poll;
 
 /// A signal that somebody sent us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,36 +18,45 @@ pub(super) enum Heard {
 /// Listens.
 #[cfg(unix)]
 #[derive(Debug)]
-pub(super) struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    quit: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: tokio::signal::unix::Signal,
-}
+pub(super) struct Signals(Vec<(tokio::signal::unix::Signal, Heard)>);
 
 #[cfg(unix)]
 impl Signals {
     /// Takes these signals from the system, which would otherwise end us.
     pub(super) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
+        let mut kinds = vec![
+            (SignalKind::interrupt(), Heard::Interrupt),
+            (SignalKind::quit(), Heard::Quit),
+            (SignalKind::terminate(), Heard::Terminate),
+        ];
+        if !ignores_hangup() {
+            kinds.push((SignalKind::hangup(), Heard::Terminate));
+        }
+        kinds.into_iter().map(|(kind, heard)| Ok((signal(kind)?, heard))).collect::<io::Result<_>>().map(Self)
     }
 
     /// The next one. Cancel-safe.
     pub(super) async fn next(&mut self) -> Heard {
-        tokio::select! {
-            Some(()) = self.interrupt.recv() => Heard::Interrupt,
-            Some(()) = self.quit.recv() => Heard::Quit,
-            Some(()) = self.terminate.recv() => Heard::Terminate,
-            Some(()) = self.hangup.recv() => Heard::Terminate,
-            else => std::future::pending().await,
-        }
+        std::future::poll_fn(|cx| {
+            let arrived = self.0.iter_mut().find_map(|(signal, heard)| match signal.poll_recv(cx) {
+                Poll::Ready(Some(())) => Some(*heard),
+                _ => None,
+            });
+            arrived.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
+}
+
+/// Whether whoever started us wants us to outlive the terminal, as nohup(1) does.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // SIGHUP is number 1, so its bit is the lowest.
+    mask.is_some_and(|mask| mask & 1 != 0)
 }
 
 /// Listens.

@@ -77,6 +77,6 @@ mod tests {
         let mut table = Table::new(&["ID", "COMMAND"]);
         table.row(["1234".into(), "sleep 1\nsleep 2".into()]);
         assert_eq!(table.render(None), "ID    COMMAND\n1234  sleep 1 sleep 2\n");
-        assert_eq!(table.render(Some(12)), "ID    COMMA…\n1234  sleep…\n".replace("COMMA…", "COMMA…"));
+        assert_eq!(table.render(Some(12)), "ID    COMMA…\n1234  sleep…\n");
     }
 }

@@ -74,9 +74,11 @@ impl Config {
 
     /// What no single value shows.
     fn check(&self, document: &Document<'_>) -> Result<(), ConfigError> {
-        for (table, grant) in
-            [("default", Some(&self.rights.default)), ("ceiling", self.rights.ceiling.as_ref())]
-        {
+        for (table, grant) in [
+            ("default", Some(&self.rights.default)),
+            ("agent", Some(&self.rights.agent)),
+            ("ceiling", self.rights.ceiling.as_ref()),
+        ] {
             if let Some((key, why)) = grant.and_then(super::Grant::idle_key) {
                 return Err(document.refused_at(&["rights", table, key], why));
             }
@@ -85,9 +87,6 @@ impl Config {
             && !Path::new(cwd).is_absolute()
         {
             return Err(document.refused_at(&["session", "cwd"], "must be an absolute path"));
-        }
-        if self.listen.tls.is_some() && self.listen.tcp.is_none() {
-            return Err(document.refused_at(&["listen", "tls"], "has a meaning only with `listen.tcp`"));
         }
         if let Err(invalid) = self.environment.policy().check() {
             return Err(document.refused_at(&["environment", "set"], &invalid.problem));

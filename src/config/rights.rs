@@ -4,15 +4,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::policy;
 
-/// Default and ceiling.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Default and ceilings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rights {
-    /// What a session gets; its agent may only narrow it.
+    /// What a session gets that asks for nothing.
     pub default: Grant,
-    /// The most that a reviewer can give; absent is the default.
+    /// The most that an agent may ask for by name.
+    pub agent: Grant,
+    /// The most that a reviewer can give; absent is what an agent may ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Grant>,
+}
+
+impl Default for Rights {
+    /// A session that asks for nothing is to be careful; an agent may ask for everything by name. As long as there is
+    /// no sandbox, it could run nothing otherwise, and whoever reaches the agent's socket is the service's user anyway.
+    fn default() -> Self {
+        Self { default: Grant::default(), agent: Grant::unrestricted(), ceiling: None }
+    }
 }
 
 /// Policy and profile.

@@ -68,6 +68,9 @@ pub const HOLDS_MAX: usize = 64;
 pub const HOLD_MAX: Duration = Duration::from_secs(600);
 /// Input queued for one process; a caller beyond it is told to slow down.
 pub const INPUT_QUEUE_MAX: usize = 256;
+/// Requests whose answers are remembered with a process, the latest ones: a terminal that lives for days and is written
+/// to under request ids all the time must not grow without end.
+pub const REQUESTS_PER_PROCESS_MAX: usize = 4_096;
 /// One piece of input.
 pub const INPUT_BYTES_MAX: usize = 2 * 1024 * 1024;
 

@@ -57,6 +57,8 @@ pub struct SessionDefaults {
     pub settings: Settings,
     /// The widest rights that even a reviewer can give.
     pub ceiling: Rights,
+    /// The most that an agent may ask for itself.
+    pub agent_ceiling: Rights,
 }
 
 /// How the server behaves.

@@ -65,18 +65,17 @@ impl SessionApi {
         current: Settings,
     ) -> Result<Settings, Status> {
         let defaults = &self.shared.defaults;
+        let asked_shell = !wire.shell.is_empty();
         let asked = convert::settings(wire, fields, current.clone(), &defaults.settings)?;
         // What cannot be honoured is refused first: that it may not be given would be no help.
         asked.rights.check().map_err(status::unsupported)?;
-        let widening =
-            convert::widening(caller.role, &asked, &current, &defaults.settings, &defaults.ceiling);
-        if let Some(field) = widening {
+        if let Some(field) = convert::widening(caller.role, &asked, &current, defaults) {
             return Err(status::widening(field, caller.role));
         }
         if fields.contains(&Field::Cwd) {
             place::check_cwd("config.cwd", &asked.defaults.cwd).await?;
         }
-        if fields.contains(&Field::Shell) {
+        if fields.contains(&Field::Shell) && asked_shell {
             place::check_shell("config.shell", &asked.defaults.shell, self.shared.host.inherited()).await?;
         }
         Ok(asked)
@@ -262,7 +261,8 @@ impl SessionService for SessionApi {
         request: Request<pb::CleanBackgroundTerminalsRequest>,
     ) -> Result<Response<pb::CleanBackgroundTerminalsResponse>, Status> {
         let session = self.shared.named(&request, &request.get_ref().session_id)?;
-        convert::turn(&request.get_ref().turn_id)?;
+        let turn = convert::turn(&request.get_ref().turn_id)?;
+        tracing::debug!(session = %session.id(), ?turn, "a session is cleaned");
         let Some(report) = session.clean().await else {
             return Err(status::session_not_found(session.id().as_str()));
         };

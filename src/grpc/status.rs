@@ -4,6 +4,8 @@
 //! Matches on our own errors are exhaustive and without wildcard arms, so that a new error does not compile until it has its reason.
 
 mod refusal;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -33,13 +35,14 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Bytes that are no message of the expected type: a wrong type on the wire, or text that is not UTF-8.
 pub(super) fn malformed_message(error: &prost::DecodeError) -> Status {
     let text = error.to_string();
-    // prost names the path as `Message.field: Message.field: problem`.
-    let path: Vec<&str> = text
+    // prost names the path from the inside out, as `Message.field: Message.field: problem`.
+    let mut path: Vec<&str> = text
         .split(": ")
         .filter_map(|part| part.split_once('.'))
         .filter(|(message, field)| !message.contains(' ') && !field.is_empty() && !field.contains(' '))
         .map(|(_, field)| field)
         .collect();
+    path.reverse();
     let message = format!("the request is no valid message: {text}");
     Refusal::new(ErrorReason::InvalidField, message).field(&path.join("."), text).into()
 }
@@ -68,15 +71,23 @@ pub(super) fn invalid_page_token() -> Status {
 
 /// A pattern that cannot be looked for.
 pub(super) fn invalid_pattern(field: &str, error: &PatternError) -> Status {
-    let refusal = Refusal::new(ErrorReason::InvalidPattern, error).field(field, error);
-    let refusal = match error {
-        PatternError::Syntax { reason } => match caret(reason) {
-            Some(position) => refusal.fact("position", position),
-            None => refusal,
-        },
-        PatternError::Empty | PatternError::TooLong { .. } | PatternError::TooLarge => refusal,
+    let (problem, position) = match error {
+        PatternError::Syntax { reason } => {
+            // The parser shows the pattern over several lines, and says last what is wrong.
+            let last = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            (format!("is no regular expression: {last}"), caret(reason))
+        }
+        PatternError::Empty | PatternError::TooLong { .. } | PatternError::TooLarge => {
+            (error.to_string(), None)
+        }
     };
-    refusal.into()
+    let message = format!("{field}: {problem}");
+    let refusal = Refusal::new(ErrorReason::InvalidPattern, message).field(field, problem);
+    match position {
+        Some(position) => refusal.fact("position", position),
+        None => refusal,
+    }
+    .into()
 }
 
 /// Where the parser points to in a pattern of one line: it shows the pattern, and below it a caret, both indented.
@@ -571,5 +582,11 @@ fn spawn(error: SpawnError, shell: bool) -> Status {
 
 /// A message of ours that does not encode: a defect.
 pub(super) fn unencodable_message(error: &prost::EncodeError) -> Status {
-    Status::internal(format!("the response could not be encoded: {error}"))
+    tracing::error!(%error, "a response could not be encoded");
+    defect("encode")
+}
+
+/// A health check of a service that is not offered, in the words of the health protocol.
+pub(super) fn service_unknown() -> Status {
+    Status::not_found("this server has no such service")
 }

@@ -26,6 +26,7 @@ use crate::core::session::{
     Answer, Call, Condition, ControlFailure, Effect, Event, Progress, Session, WatchOutcome, WriteOutcome,
 };
 use crate::core::spawn::{SpawnError, SpawnPlan};
+use crate::core::time::Instant;
 
 /// Events that may wait for a driver; a pump that finds it full waits, and with it its child.
 const EVENTS_BOUND: usize = 256;
@@ -42,7 +43,7 @@ pub(super) enum Happened {
     /// A log has grown; how far is seen when it is looked at, however many pieces came.
     Grown { process: ProcessId, attempt: AttemptNumber },
     /// A spawn has ended.
-    Spawned { process: ProcessId, attempt: AttemptNumber, result: Result<Spawned, SpawnError> },
+    Spawned { process: ProcessId, attempt: AttemptNumber, result: Result<Spawned, SpawnError>, at: Instant },
 }
 
 impl From<Event> for Happened {
@@ -173,13 +174,7 @@ impl Driver {
     pub(super) async fn run(mut self) {
         while !self.session.is_over() {
             match self.next().await {
-                Turn::Happened(happened) => {
-                    self.on_happened(happened);
-                    for _ in 0..INPUTS_PER_TURN {
-                        let Ok(happened) = self.happened.try_recv() else { break };
-                        self.on_happened(happened);
-                    }
-                }
+                Turn::Happened(happened) => self.on_happened(happened),
                 Turn::Asked(asked) => self.on_asked(asked),
                 Turn::Noticed => {
                     for notice in self.notices.take() {
@@ -188,6 +183,11 @@ impl Driver {
                 }
                 Turn::Deadline => {}
                 Turn::Over => break,
+            }
+            // What has happened by now comes before a deadline that has passed by now, whatever this turn was about.
+            for _ in 0..INPUTS_PER_TURN {
+                let Ok(happened) = self.happened.try_recv() else { break };
+                self.on_happened(happened);
             }
             let now = self.clock.now();
             if self.session.next_deadline().is_some_and(|due| due <= now) {
@@ -218,7 +218,9 @@ impl Driver {
         let event = match happened {
             Happened::Event(event) => Some(event),
             Happened::Grown { process, attempt } => self.look_at_log(process, attempt),
-            Happened::Spawned { process, attempt, result } => self.on_spawned(process, attempt, result),
+            Happened::Spawned { process, attempt, result, at } => {
+                self.on_spawned(process, attempt, result, at)
+            }
         };
         if let Some(event) = event {
             self.session.on_event(self.clock.now(), event);
@@ -251,6 +253,7 @@ impl Driver {
         process: ProcessId,
         attempt: AttemptNumber,
         result: Result<Spawned, SpawnError>,
+        at: Instant,
     ) -> Option<Event> {
         let events = self.events.clone();
         let held = self.processes.get_mut(&process)?.iter_mut().find(|held| held.number == attempt)?;
@@ -263,7 +266,7 @@ impl Driver {
         let pump =
             Pump { process, attempt, log: Arc::clone(&held.log), grown: Arc::clone(&held.grown), events };
         tokio::spawn(pump.run(spawned.output, spawned.stdin, spawned.exit, spawned.control, on_orders));
-        Some(Event::Spawned { process, attempt, pid: spawned.pid, enforced: spawned.enforced })
+        Some(Event::Spawned { process, attempt, pid: spawned.pid, enforced: spawned.enforced, at })
     }
 
     fn on_asked(&mut self, asked: Asked) {
@@ -387,11 +390,12 @@ impl Driver {
         };
         self.processes.entry(process).or_default().push(held);
         let spawning = self.spawner.spawn(plan);
-        let events = self.events.clone();
+        let (events, clock) = (self.events.clone(), self.clock);
         tokio::spawn(async move {
             let result = spawning.await;
+            let at = clock.now();
             // If the driver is gone, the child goes with the message.
-            events.send(Happened::Spawned { process, attempt, result }).await.ok();
+            events.send(Happened::Spawned { process, attempt, result, at }).await.ok();
         });
     }
 

@@ -2,17 +2,22 @@
 //! descendant, kills them in one step and tells when the last one has gone. Called by `start`, `tree` and `watch`.
 //!
 //! ```text
-//! <the server's own cgroup>/unified-exec-<server's pid>-<its time of start>/<number of the child>
+//! <the server's own cgroup>/unified-exec-<pid namespace>-<server's pid>-<its time of start>/<number of the child>
 //! ```
 //!
 //! The outer name says whose it is, so that a later server finds and ends what one that was killed has left behind.
+//! The namespace is part of it because pids mean nothing outside theirs: a server in a container beside this one lives,
+//! though no process here has its number.
 //! `posix_spawn` cannot start a child inside a cgroup (glibc can from 2.39 on); `place` moves it right after, with
 //! whatever it has forked.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
 
 use super::table::Entry;
 
@@ -36,7 +41,7 @@ impl Home {
         let (own, own_name) = own_cgroup()?;
         let me = std::process::id();
         let started = Entry::read(me).map_or(0, |entry| entry.started);
-        let outer = format!("{PREFIX}{me}-{started}");
+        let outer = format!("{PREFIX}{}-{me}-{started}", pid_namespace()?);
         let home =
             Self { path: own.join(&outer), name: format!("{}/{outer}", own_name.trim_end_matches('/')) };
         let probe = home.create()?;
@@ -77,11 +82,13 @@ impl Home {
         let Some(entries) = self.path.parent().and_then(|own| fs::read_dir(own).ok()) else {
             return Vec::new();
         };
+        let Ok(here) = pid_namespace() else { return Vec::new() };
         let mut leftovers = Vec::new();
         for entry in entries.flatten() {
             let path = entry.path();
-            let abandoned = entry.file_name().to_str().and_then(owner).is_some_and(|(pid, started)| {
-                !Entry::read(pid).is_some_and(|entry| entry.started == started && entry.alive)
+            let abandoned = entry.file_name().to_str().and_then(owner).is_some_and(|owner| {
+                let lives = |entry: Entry| entry.started == owner.started && entry.alive;
+                owner.namespace == here && !Entry::read(owner.pid).is_some_and(lives)
             });
             if abandoned {
                 tracing::warn!(cgroup = %path.display(), "killing what a server that is gone has left behind");
@@ -101,10 +108,27 @@ impl Drop for Home {
     }
 }
 
-/// Whose an outer cgroup is: pid and time of start.
-fn owner(name: &str) -> Option<(u32, u64)> {
-    let (pid, started) = name.strip_prefix(PREFIX)?.split_once('-')?;
-    Some((pid.parse().ok()?, started.parse().ok()?))
+/// Whose an outer cgroup is.
+#[derive(Debug, PartialEq, Eq)]
+struct Owner {
+    namespace: u64,
+    pid: u32,
+    started: u64,
+}
+
+fn owner(name: &str) -> Option<Owner> {
+    let mut parts = name.strip_prefix(PREFIX)?.split('-');
+    let owner = Owner {
+        namespace: parts.next()?.parse().ok()?,
+        pid: parts.next()?.parse().ok()?,
+        started: parts.next()?.parse().ok()?,
+    };
+    parts.next().is_none().then_some(owner)
+}
+
+/// The number of the namespace in which this process has its pid.
+fn pid_namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
 /// The server's own cgroup: its directory, and its name in `/proc/<pid>/cgroup`.
@@ -142,11 +166,11 @@ impl Cgroup {
 
     /// Kills everything in it, also what is being forked at this moment.
     pub(super) fn kill(&self) {
-        match self.write("cgroup.kill", "1") {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::error!(cgroup = %self.path.display(), %error, "a cgroup cannot be killed");
-            }
-            _ => {}
+        let Err(error) = self.write("cgroup.kill", "1") else { return };
+        let is_removed =
+            error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(&error) == Some(Errno::NODEV);
+        if !is_removed {
+            tracing::error!(cgroup = %self.path.display(), %error, "a cgroup cannot be killed");
         }
     }
 
@@ -230,8 +254,9 @@ mod tests {
 
     #[test]
     fn the_outer_name_says_whose_it_is() {
-        assert_eq!(owner("unified-exec-12-3456"), Some((12, 3456)));
-        assert_eq!(owner("unified-exec-12"), None);
+        let expected = Owner { namespace: 4_026_531_836, pid: 12, started: 3456 };
+        assert_eq!(owner("unified-exec-4026531836-12-3456"), Some(expected));
+        assert_eq!(owner("unified-exec-12-3456"), None);
         assert_eq!(owner("user.slice"), None);
     }
 }

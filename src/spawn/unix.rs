@@ -156,18 +156,29 @@ pub(super) fn spawn(launch: &Launch<'_>) -> Result<Pid, Errno> {
     Pid::from_raw(pid).ok_or(Errno::SRCH)
 }
 
-/// Some child that has ended, left as it is: whoever reaps it still can.
-pub(super) fn ended_child() -> Option<u32> {
+/// Looks for any child that has ended, and leaves it as it is: its number, or 0 if none has.
+fn peek() -> Result<u32, Errno> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let options = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
     // SAFETY: the kernel writes at most one siginfo_t, or leaves the zeroes, which are a valid one.
     let (answer, info) =
         unsafe { (libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options), info.assume_init()) };
     if answer != 0 {
-        return None;
+        let error = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&error).unwrap_or(Errno::CHILD));
     }
     // SAFETY: after waitid the pid is either written or still zero.
-    u32::try_from(unsafe { info.si_pid() }).ok().filter(|pid| *pid != 0)
+    Ok(u32::try_from(unsafe { info.si_pid() }).unwrap_or(0))
+}
+
+/// Some child that has ended: whoever reaps it still can.
+pub(super) fn ended_child() -> Option<u32> {
+    peek().ok().filter(|pid| *pid != 0)
+}
+
+/// Whether there is any child at all, alive or ended.
+pub(super) fn has_children() -> bool {
+    peek() != Err(Errno::CHILD)
 }
 
 /// Reaps `pid`, a child that nobody else reaps, if it has ended: how, and what it used.

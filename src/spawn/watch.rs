@@ -156,7 +156,13 @@ impl Watch {
     fn may_be_gone(self: &Arc<Self>, tree: Arc<Tree>) {
         match tree.cgroup() {
             Some(cgroup) if matches!(cgroup.is_populated(), Ok(false)) => tree.set_gone(),
-            Some(_) => self.watch(Watched::Tree(tree)),
+            Some(cgroup) => {
+                if tree.is_condemned() {
+                    // The first kill may have failed for want of descriptors; the leader has freed some.
+                    cgroup.kill();
+                }
+                self.watch(Watched::Tree(tree));
+            }
             None => {
                 self.state().looked_at.push(tree);
                 self.look();
@@ -312,6 +318,10 @@ fn kill_members<'a>(trees: impl Iterator<Item = &'a Arc<Tree>> + Clone) {
     let mut found = BTreeSet::new();
     let mut seen = Vec::new();
     for _ in 0..KILL_WALKS_MAX {
+        // The common case: a program has ended by itself, and its handles are dropped. Nothing is worth a walk.
+        if trees.clone().all(|tree| tree.leader.is_reaped()) && !reap::may_have_orphans() {
+            break;
+        }
         let Ok(table) = Table::read() else { break };
         let leaders = reap::leaders();
         let before = seen.len();

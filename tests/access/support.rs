@@ -47,7 +47,11 @@ pub(crate) fn settings() -> Settings {
 }
 
 pub(crate) fn options() -> EdgeOptions {
-    EdgeOptions::new(SessionDefaults { settings: settings(), ceiling: Rights::unrestricted() })
+    EdgeOptions::new(SessionDefaults {
+        settings: settings(),
+        ceiling: Rights::unrestricted(),
+        agent_ceiling: Rights::unrestricted(),
+    })
 }
 
 pub(crate) fn edge() -> Edge {

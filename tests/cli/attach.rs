@@ -75,8 +75,9 @@ impl Drop for Person {
     }
 }
 
-fn uexec(args: &str) -> String {
-    format!("{} {args}\n", env!("CARGO_BIN_EXE_uexec"))
+/// A line for the shell. What is typed before `uexec` has gone is not the shell's, so the shell says when it is back.
+fn uexec(args: &str, back: u32) -> String {
+    format!("{} {args}; echo back-$(({back}+0)) code=$?\n", env!("CARGO_BIN_EXE_uexec"))
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn a_person_types_lets_go_comes_back_and_the_terminal_is_restored() {
     let id = server.detached(&["--tty", "--", "python3", "-q"]);
     server.uexec(&["wait", &id, "--text", ">>> "]).ok();
     let mut person = Person::sit_down(&server);
-    person.types(&uexec(&format!("attach {id}")));
+    person.types(&uexec(&format!("attach {id}"), 1));
     person.sees(">>> ");
     person.types("6*7\r");
     person.sees("42");
@@ -103,15 +104,15 @@ fn a_person_types_lets_go_comes_back_and_the_terminal_is_restored() {
     person.sees("KeyboardInterrupt");
     person.types("\x1dd");
     person.sees("let go of");
+    person.sees("back-1 code=0");
     person.at_rest("rest1");
     assert!(server.uexec(&["ps"]).ok().contains("running"));
 
-    person.types(&uexec(&format!("attach --no-replay {id}")));
+    person.types(&uexec(&format!("attach --no-replay {id}"), 2));
     person.types("print('wel' + 'come back')\r");
     person.sees("welcome back");
     person.types("exit(9)\r");
-    person.types("echo code=$?\n");
-    person.sees("code=9");
+    person.sees("back-2 code=9");
     person.at_rest("rest2");
 }
 
@@ -121,10 +122,11 @@ fn letting_go_of_a_full_screen_program_leaves_a_usable_terminal() {
     let id = server.detached(&["--tty", "--", r"printf '\033[?1049h\033[?25lfull screen'; sleep 300"]);
     server.uexec(&["wait", &id, "--text", "full screen"]).ok();
     let mut person = Person::sit_down(&server);
-    person.types(&uexec(&format!("attach {id}")));
+    person.types(&uexec(&format!("attach {id}"), 1));
     person.sees("full screen");
     person.types("\x1dd");
     person.sees("\x1b[?25h\x1b[?1049l");
+    person.sees("back-1 code=0");
     person.at_rest("rest");
 }
 
@@ -133,19 +135,20 @@ fn a_terminal_is_restored_when_the_server_dies_and_when_we_are_ended() {
     let server = Server::start();
     let id = server.detached(&["--tty", "--", "cat"]);
     let mut person = Person::sit_down(&server);
-    person.types(&uexec(&format!("attach {id}")));
+    person.types(&uexec(&format!("attach {id}"), 1));
     person.types("hello\r");
     person.sees("hello\r\nhello\r\n");
     let pid = attached(&id);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
-    person.types("\n");
+    person.sees("back-1 code=143");
     person.at_rest("rest1");
 
-    person.types(&uexec(&format!("attach --no-replay {id}")));
+    person.types(&uexec(&format!("attach --no-replay {id}"), 2));
     person.types("again\r");
     person.sees("again\r\nagain\r\n");
     server.running.signal(rustix::process::Signal::KILL);
     person.sees("error: ");
+    person.sees("back-2 code=125");
     person.at_rest("rest2");
 }
 
@@ -171,12 +174,11 @@ fn lines_can_be_piped_in() {
 fn exec_takes_the_terminal_over_and_gives_it_back() {
     let server = Server::start();
     let mut person = Person::sit_down(&server);
-    person.types(&uexec("exec -it -- python3 -q"));
+    person.types(&uexec("exec -it -- python3 -q", 1));
     person.sees(">>> ");
     person.types("import os; print(6*7, os.get_terminal_size())\r");
     person.sees("42 os.terminal_size(columns=80, lines=24)");
     person.types("exit(4)\r");
-    person.types("echo code=$?\n");
-    person.sees("code=4");
+    person.sees("back-1 code=4");
     person.at_rest("rest");
 }

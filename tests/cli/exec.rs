@@ -1,9 +1,9 @@
 //! `uexec exec`, without a server and with one.
 
 use std::process::Stdio;
-use std::time::Instant;
 
 use rustix::process::Signal;
+use tokio::time::Instant;
 
 use crate::harness::{Place, Running, Server, eventually, lives};
 

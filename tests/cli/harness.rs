@@ -1,4 +1,5 @@
 //! Runs the binary in a place of its own, and leaves nothing behind.
+#![expect(clippy::panic, reason = "that is how a test fails")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -210,6 +211,25 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
+    }
+
+    /// Starts it through a program that takes a command.
+    #[expect(clippy::disallowed_methods, reason = "a test is a user, and starts programs as users do")]
+    pub(crate) fn start_from(program: &str) -> Self {
+        let place = Place::new();
+        let mut command = Command::new(program);
+        command.args([
+            env!("CARGO_BIN_EXE_uexec"),
+            "serve",
+            "--allow-full-access",
+            "--log",
+            "warn",
+            "--runtime-dir",
+        ]);
+        command.arg(place.runtime_dir());
+        let mut running = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()));
+        let listening = vec![running.line(), running.line()];
+        Self { place, running, listening }
     }
 
     pub(crate) fn start_with(options: &[&str]) -> Self {

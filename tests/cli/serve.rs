@@ -95,6 +95,31 @@ fn the_end_takes_every_process_with_it_and_tells_those_who_wait() {
 }
 
 #[test]
+fn a_second_signal_does_not_wait_for_the_stubborn_and_still_leaves_nothing() {
+    let server = Server::start();
+    let id = server.detached(&[
+        "--",
+        "trap '' TERM; (trap '' TERM; setsid sleep 300 & echo $!); while :; do sleep 1; done",
+    ]);
+    let pid = server.uexec(&["wait", &id, "--regex", "[0-9]+\n"]).ok().trim().to_owned();
+    server.running.signal(Signal::TERM);
+    eventually("it drains", || server.uexec(&["ps"]).code != 0);
+    server.running.signal(Signal::INT);
+    assert_eq!(server.running.end().code, 0);
+    eventually("the descendant is gone", || !lives(&pid));
+}
+
+#[test]
+fn a_server_that_nohup_has_started_outlives_its_terminal() {
+    let server = Server::start_from("nohup");
+    server.running.signal(Signal::HUP);
+    assert_eq!(server.uexec(&["exec", "--", "echo on"]).ok(), "on\n");
+    let server = Server::start();
+    server.running.signal(Signal::HUP);
+    assert_eq!(server.running.end().code, 0);
+}
+
+#[test]
 fn threads_stay_few() {
     let server = Server::start();
     for _ in 0..20 {

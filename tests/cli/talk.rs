@@ -71,7 +71,7 @@ fn logs_follow_to_the_end_and_from_an_offset() {
     assert!(done.stderr.starts_with("err\n") && done.stderr.contains("exited with code 3"), "{done:?}");
     assert_eq!(server.uexec(&["logs", "--from", "4", &id]).ok(), "two\n");
     let lines = server.uexec(&["logs", "--json", &id]).lines();
-    assert_eq!(lines[0]["output"]["text"], "one\n");
+    assert!(lines[0]["output"]["text"].as_str().is_some_and(|text| text.starts_with("one\n")), "{lines:?}");
     let beyond = server.uexec(&["logs", "--from", "4000", &id]);
     assert_eq!(beyond.code, 125, "{beyond:?}");
 }

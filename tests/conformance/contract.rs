@@ -28,6 +28,7 @@ over_all! {
     a_tree_is_gone_only_with_its_last_member,
     the_exit_is_told_while_a_descendant_holds_the_output,
     what_is_written_is_read,
+    a_large_input_waits_for_a_late_reader,
     the_end_of_input_is_told,
     writing_after_the_end_is_a_broken_pipe,
     resizing_after_the_exit_is_a_typed_error,
@@ -220,6 +221,17 @@ async fn what_is_written_is_read(subject: Subject) {
     child.says("hello").await;
     child.write(b"again\n").await.unwrap();
     child.says("again").await;
+}
+
+async fn a_large_input_waits_for_a_late_reader(subject: Subject) {
+    let script = Script::new().says(MOMENT, "up\n").then(Duration::from_millis(300), Act::Echo);
+    let line = "stty raw -echo 2>/dev/null; echo up; sleep 0.3; exec cat";
+    let mut child = subject.run(&what(line, script)).await;
+    let before = child.says("up\n").await.bytes().len();
+    let large: Vec<u8> = (0..1_u32 << 20).map(|at| b'a' + (at % 23) as u8).collect();
+    child.write(&large).await.unwrap();
+    let seen = child.says_bytes(before + large.len()).await;
+    assert!(seen.bytes()[before..] == large);
 }
 
 async fn the_end_of_input_is_told(subject: Subject) {

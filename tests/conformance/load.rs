@@ -39,7 +39,10 @@ fn count() -> Count {
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
     let outer = PathBuf::from("/sys/fs/cgroup/unified").read_dir().into_iter().flatten().flatten();
     let outer = outer.filter(|entry| {
-        entry.file_name().to_str().is_some_and(|name| name.starts_with(&format!("unified-exec-{me}-")))
+        entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| name.starts_with("unified-exec-") && name.contains(&format!("-{me}-")))
     });
     let cgroups = outer
         .flat_map(|entry| entry.path().read_dir().into_iter().flatten().flatten())

@@ -143,6 +143,14 @@ impl Running {
         self.until(text, |seen| seen.text().contains(text)).await
     }
 
+    /// Waits until the output is `length` bytes long.
+    pub(crate) async fn says_bytes(&self, length: usize) -> Seen {
+        self.until("so much output", |seen| {
+            seen.output.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() >= length
+        })
+        .await
+    }
+
     /// Writes all of `data`.
     pub(crate) async fn write(&mut self, data: &[u8]) -> std::io::Result<()> {
         let stdin = self.stdin.as_mut().expect("no stdin");

@@ -92,20 +92,23 @@ async fn follow(
         ..Default::default()
     };
     let mut items = client.exec.attach(request).await?.into_inner();
+    let mut end = None;
     while let Some(answer) = items.message().await? {
         match answer.item {
             Some(Item::Output(frame)) => sink.output(&frame).await?,
             Some(Item::Gap(gap)) => sink.gap(&gap).await?,
             Some(Item::Exited(exited)) => {
                 sink.item("exited", json::value("Exited", &exited)?).await?;
-                if let Some(end) = exited.exit.as_ref().filter(|_| !sink.is_json()) {
-                    output::note(&format!("process {} has {}", args.process, exit::words(end)));
-                }
+                end = exited.exit;
             }
             Some(Item::Closed(closed)) => sink.item("closed", json::value("Closed", &closed)?).await?,
             Some(Item::Draining(_)) => output::note("the server shuts down"),
             _ => {}
         }
+    }
+    // Its last output may come after the news of its end.
+    if let Some(end) = end.filter(|_| !sink.is_json()) {
+        output::note(&format!("process {} has {}", args.process, exit::words(&end)));
     }
     Ok(())
 }

@@ -80,11 +80,12 @@ impl Args {
             config.listen.tls = Some(Tls { cert, key, client_ca: self.client_ca.clone() });
         }
         if config.listen.tls.is_some() && config.listen.tcp.is_none() {
-            return Err(Failure::usage("a certificate without an address to use it on")
-                .hint("add --listen ADDR:PORT; Unix sockets need no TLS"));
+            return Err(Failure::usage("`listen.tls`: a certificate without an address to use it on")
+                .hint("add --listen ADDR:PORT or `listen.tcp`; Unix sockets need no TLS"));
         }
         if self.allow_full_access {
             config.rights.default = Grant::unrestricted();
+            config.rights.agent = Grant::unrestricted();
             config.rights.ceiling = None;
         }
         if let Some(filter) = &self.log {
@@ -117,7 +118,10 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
             return Err(failure);
         }
     };
-    places.print(global.json)?;
+    if let Err(failure) = places.print(global.json) {
+        // Somebody has read enough; others may still come.
+        tracing::warn!(?failure, "where we listen could not be told on stdout");
+    }
     warn_of_rights(&config);
     while signals.next().await == Heard::Quit {}
     tracing::info!("draining; a second signal does not wait");
@@ -214,7 +218,8 @@ fn cannot_listen(error: ListenError) -> Failure {
 fn warn_of_rights(config: &Config) {
     if let Err(unsupported) = config.rights.default.rights().check() {
         tracing::warn!(
-            "sessions that ask for nothing are refused: {unsupported}. --allow-full-access gives them full access"
+            "sessions that ask for nothing are refused: {unsupported}. They can ask for `never` and `full_access` by name; \
+             --allow-full-access gives it to those that ask for nothing"
         );
     }
 }

@@ -250,7 +250,7 @@ fn show(global: &Global, session: &pb::Session) -> Result<(), Failure> {
         return json::print(&json::value("Session", session)?);
     }
     let config = session.config.clone().unwrap_or_default();
-    let policy = config.approval_policy.clone().unwrap_or_default();
+    let policy = config.approval_policy.unwrap_or_default();
     let sandbox = config.sandbox.clone().unwrap_or_default();
     let network = sandbox.network.clone().unwrap_or_default();
     let facts = [

@@ -105,7 +105,7 @@ fn bad_commands_name_their_field() {
         field(Command { program: Program::Argv(vec!["a".into(), "\0".into()]), ..shell("x") }),
         "argv"
     );
-    assert_eq!(field(Command { cwd: Some("/a\0".into()), ..shell("x") }), "working_directory");
+    assert_eq!(field(Command { cwd: Some("/a\0".into()), ..shell("x") }), "cwd");
     assert_eq!(field(Command { env: vec![EnvVar::new("A=B", "c")], ..shell("x") }), "env");
     assert_eq!(
         field(Command { terminal: Some(TerminalSize { rows: 0, cols: 80 }), ..shell("x") }),

@@ -15,6 +15,8 @@ pub use evidence::{Confidence, Evidence};
 pub use exit::{EndReason, Exit, ExitStatus, TimeoutKind};
 pub(crate) use input::{Active, Input, InputEnd, Queued};
 
+use std::collections::VecDeque;
+
 use crate::core::command::TerminalSize;
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, TurnId};
 use crate::core::session::{AttemptView, Mode, ProcessView, State, Timeouts};
@@ -109,7 +111,7 @@ pub(crate) struct Process {
     /// `output` events published so far.
     pub(crate) output_events: u32,
     /// Requests whose answers are remembered with it.
-    pub(crate) requests: Vec<RequestId>,
+    pub(crate) requests: VecDeque<RequestId>,
 }
 
 impl Process {

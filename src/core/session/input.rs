@@ -234,6 +234,8 @@ pub enum Event {
         pid: Option<u32>,
         /// What holds it.
         enforced: Enforced,
+        /// When the spawner returned; the window, timeouts and lifetime count from here.
+        at: Instant,
     },
     /// An attempt could not be started.
     SpawnFailed {

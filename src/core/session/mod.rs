@@ -190,8 +190,8 @@ impl Session {
     /// Takes something that happened.
     pub fn on_event(&mut self, now: Instant, event: Event) {
         match event {
-            Event::Spawned { process, attempt, pid, enforced } => {
-                self.on_spawned(now, process, attempt, pid, enforced);
+            Event::Spawned { process, attempt, pid, enforced, at } => {
+                self.on_spawned(now, process, attempt, pid, enforced, at);
             }
             Event::SpawnFailed { process, attempt, error } => {
                 self.on_spawn_failed(now, process, attempt, error)
@@ -252,7 +252,7 @@ impl Session {
 
     /// Whether the session has been closed and everything of it is answered and told.
     pub fn is_over(&self) -> bool {
-        self.closing && self.sweeps.is_empty() && self.processes.is_empty()
+        self.closing && self.sweeps.is_empty()
     }
 
     /// The session as it is at this moment.
@@ -347,13 +347,11 @@ impl Session {
 
     /// Appends to the feed, on behalf of a call about a process; if its wait is over, of the one that started it.
     fn publish_for_call(&mut self, now: Instant, call: CallId, process: ProcessId, kind: FeedKind) {
-        let turn = self.waits.get(&call).map(|wait| wait.turn.clone());
+        let asked = self.waits.get(&call).map(|wait| (wait.turn.clone(), wait.request.clone()));
         self.publish(now, Some(process), kind);
-        if let (Some(turn), Some(Effect::Publish(event))) = (turn, self.effects.back_mut()) {
+        if let (Some((turn, request)), Some(Effect::Publish(event))) = (asked, self.effects.back_mut()) {
             event.turn = Some(turn);
-            let pending =
-                |request: &Request| matches!(request.state, RequestState::Pending(of) if of == call);
-            event.request = self.requests.iter().find(|(_, known)| pending(known)).map(|(id, _)| id.clone());
+            event.request = request;
         }
     }
 }

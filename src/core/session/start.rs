@@ -1,11 +1,13 @@
 //! A command becomes a process.
 
+use std::collections::VecDeque;
+
 use super::timers::Timer;
 use super::view::AttemptView;
 use super::wait::{Wait, WaitKind};
 use super::{Answer, Effect, Exec, FeedKind, Mode, Progress, Request, RequestState, Session, StartError};
 use crate::core::ids::{AttemptNumber, CallId, Fingerprint, ProcessId, RequestId};
-use crate::core::limits::FEED_OUTPUT_EVENTS_MAX;
+use crate::core::limits::{FEED_OUTPUT_EVENTS_MAX, REQUESTS_PER_PROCESS_MAX};
 use crate::core::process::{Input, Phase, Process};
 use crate::core::spawn::{Enforced, SpawnError};
 use crate::core::time::Instant;
@@ -86,15 +88,17 @@ impl Session {
                 told: false,
                 followers: Vec::new(),
                 output_events: 0,
-                requests: Vec::new(),
+                requests: VecDeque::new(),
             },
         );
         self.touch(now, id);
-        if let Some((request, fingerprint)) = exec.request {
-            self.remember(request, fingerprint, id, call);
-        }
+        let request = exec.request.map(|(request, fingerprint)| {
+            self.remember(request.clone(), fingerprint, id, call);
+            request
+        });
         self.effects.push_back(Effect::Spawn { process: id, attempt: AttemptNumber::FIRST, plan });
-        self.begin_wait(now, call, Wait::new(exec.turn, id, AttemptNumber::FIRST, 0, kind, now));
+        let wait = Wait::new(exec.turn, id, AttemptNumber::FIRST, 0, kind, now).for_request(request);
+        self.begin_wait(now, call, wait);
     }
 
     fn start_wait(&self, mode: Mode) -> WaitKind {
@@ -114,6 +118,7 @@ impl Session {
         number: AttemptNumber,
         pid: Option<u32>,
         enforced: Enforced,
+        at: Instant,
     ) {
         let early_window = self.limits.early_window;
         let one_shot_timeout = |asked| self.limits.one_shot_timeout(asked);
@@ -121,9 +126,9 @@ impl Session {
             return;
         };
         let attempt =
-            AttemptView { number, pid, enforced, started_at: now, output_end: 0, outputs_closed: false };
+            AttemptView { number, pid, enforced, started_at: at, output_end: 0, outputs_closed: false };
         process.attempts.push(attempt.clone());
-        process.phase = Phase::Window { since: now };
+        process.phase = Phase::Window { since: at };
         let (argv, cwd) = (process.argv.clone(), process.cwd.clone());
         let started = FeedKind::ProcessStarted {
             process: id,
@@ -133,15 +138,15 @@ impl Session {
             stdin: process.input.present,
             one_shot: process.is_one_shot(),
         };
-        self.timers.set(Timer::Window(id), now + early_window);
+        self.timers.set(Timer::Window(id), at + early_window);
         if let Mode::OneShot { timeout } = process.mode {
-            self.timers.set(Timer::OneShot(id), now + one_shot_timeout(timeout));
+            self.timers.set(Timer::OneShot(id), at + one_shot_timeout(timeout));
         }
         if let Some(hard) = process.timeouts.hard {
-            self.timers.set(Timer::Hard(id), now + hard);
+            self.timers.set(Timer::Hard(id), at + hard);
         }
         if let Some(no_output) = process.timeouts.no_output {
-            self.timers.set(Timer::NoOutput(id), now + no_output);
+            self.timers.set(Timer::NoOutput(id), at + no_output);
         }
         self.publish(now, Some(id), FeedKind::AttemptStarted { process: id, attempt: number, pid, enforced });
         self.publish(now, Some(id), started);
@@ -254,7 +259,12 @@ impl Session {
         call: CallId,
     ) {
         if let Some(process) = self.processes.get_mut(&process) {
-            process.requests.push(id.clone());
+            process.requests.push_back(id.clone());
+            if process.requests.len() > REQUESTS_PER_PROCESS_MAX
+                && let Some(oldest) = process.requests.pop_front()
+            {
+                self.requests.remove(&oldest);
+            }
         }
         self.requests.insert(id, Request { fingerprint, process, state: RequestState::Pending(call) });
     }
@@ -271,7 +281,9 @@ impl Session {
             request.state = RequestState::Pending(call);
         }
         self.touch(now, id);
-        self.begin_wait(now, call, Wait::new(exec.turn.clone(), id, attempt, 0, kind, now));
+        let request = exec.request.as_ref().map(|(request, _)| request.clone());
+        let wait = Wait::new(exec.turn.clone(), id, attempt, 0, kind, now).for_request(request);
+        self.begin_wait(now, call, wait);
         self.tell_progress_so_far(call, id);
         if running {
             self.start_yields(now, id);

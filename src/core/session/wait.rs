@@ -9,7 +9,7 @@ use super::{
     Answer, CallResult, Condition, ConditionEnd, Effect, FeedKind, InterruptReport, Progress, RequestState,
     Session, TargetError, WaitEnd, WaitFor, WaitResult, WatchOutcome, WriteError,
 };
-use crate::core::ids::{AttemptNumber, CallId, ProcessId, TurnId};
+use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, TurnId};
 use crate::core::limits::YIELD_MAX;
 use crate::core::process::{EndReason, Exit, Phase, Process};
 use crate::core::time::Instant;
@@ -21,6 +21,8 @@ pub(super) struct Wait {
     pub(super) callers: Vec<CallId>,
     /// Whose turn it is.
     pub(super) turn: TurnId,
+    /// The request that its answer is remembered for.
+    pub(super) request: Option<RequestId>,
     /// About whom.
     pub(super) process: ProcessId,
     /// For what.
@@ -119,6 +121,7 @@ impl Wait {
         Self {
             callers: Vec::new(),
             turn,
+            request: None,
             process,
             kind,
             attempt,
@@ -127,6 +130,10 @@ impl Wait {
             yields: Yield::Unset,
             paused: Duration::ZERO,
         }
+    }
+
+    pub(super) fn for_request(self, request: Option<RequestId>) -> Self {
+        Self { request, ..self }
     }
 }
 
@@ -291,15 +298,13 @@ impl Session {
             WaitKind::Write(_) | WaitKind::Poll { .. } => Answer::Write(Ok(result)),
             WaitKind::Condition { .. } => return,
         };
-        self.settle(now, call, wait, &answer);
+        self.settle(now, wait, &answer);
     }
 
     /// Gives every caller of a wait its answer, and remembers it for repeats.
-    pub(super) fn settle(&mut self, now: Instant, call: CallId, wait: Wait, answer: &Answer) {
-        for request in self.requests.values_mut() {
-            if matches!(request.state, RequestState::Pending(pending) if pending == call) {
-                request.state = RequestState::Done(Box::new(answer.clone()));
-            }
+    pub(super) fn settle(&mut self, now: Instant, wait: Wait, answer: &Answer) {
+        if let Some(request) = wait.request.as_ref().and_then(|request| self.requests.get_mut(request)) {
+            request.state = RequestState::Done(Box::new(answer.clone()));
         }
         for caller in wait.callers {
             self.reply(caller, answer.clone());
@@ -527,10 +532,8 @@ impl Session {
 
     fn abandon(&mut self, now: Instant, call: CallId) {
         let Some(wait) = self.end_wait(call) else { return };
-        for request in self.requests.values_mut() {
-            if matches!(request.state, RequestState::Pending(pending) if pending == call) {
-                request.state = RequestState::Abandoned;
-            }
+        if let Some(request) = wait.request.as_ref().and_then(|request| self.requests.get_mut(request)) {
+            request.state = RequestState::Abandoned;
         }
         if matches!(wait.kind, WaitKind::OneShot) {
             self.begin_kill(now, wait.process, EndReason::Disconnected, None);
@@ -569,7 +572,7 @@ impl Session {
     /// An answer that a write gets in place of a result.
     pub(super) fn refuse_write(&mut self, now: Instant, call: CallId, refusal: WriteError) {
         let Some(wait) = self.end_wait(call) else { return };
-        self.settle(now, call, wait, &Answer::Write(Err(refusal)));
+        self.settle(now, wait, &Answer::Write(Err(refusal)));
     }
 }
 

@@ -63,10 +63,12 @@ impl Session {
         } else {
             WaitKind::Poll { stdin: (!polls).then_some((committed, committed)), collects }
         };
-        if let Some((request, fingerprint)) = write.request {
-            self.remember(request, fingerprint, id, call);
-        }
-        self.begin_wait(now, call, Wait::new(write.turn, id, attempt, from, kind, now));
+        let request = write.request.map(|(request, fingerprint)| {
+            self.remember(request.clone(), fingerprint, id, call);
+            request
+        });
+        let wait = Wait::new(write.turn, id, attempt, from, kind, now).for_request(request);
+        self.begin_wait(now, call, wait);
         if delivers {
             self.enqueue(now, call, id, write.input, write.offset, write.eof);
             if matches!(write.answer, WriteAnswer::Delivered) {

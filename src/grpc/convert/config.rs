@@ -11,6 +11,7 @@ use crate::core::command::{EnvPolicy, Inherit, check_shell};
 use crate::core::limits::{Limits, WhenFull};
 use crate::core::policy::{ApprovalPolicy, Files, Granular, Network, Profile, Rights};
 use crate::grpc::auth::Role;
+use crate::grpc::server::SessionDefaults;
 use crate::grpc::{pb, status};
 use crate::host::Settings;
 
@@ -138,20 +139,21 @@ pub(in crate::grpc) fn settings(
     Ok(settings)
 }
 
-/// The first field of `asked` that goes beyond what the caller may give: an agent may narrow the default, or keep
-/// what the session has; a reviewer may go up to the ceiling.
+/// The first field of `asked` that goes beyond what the caller may give: an agent may ask for rights up to its ceiling,
+/// narrow the rest of the default, and keep what the session has; a reviewer may go up to the server's ceiling.
 pub(in crate::grpc) fn widening(
     role: Role,
     asked: &Settings,
     current: &Settings,
-    default: &Settings,
-    ceiling: &Rights,
+    bounds: &SessionDefaults,
 ) -> Option<&'static str> {
     let beyond =
-        |bound: &Settings| asked.rights.beyond(&bound.rights).or_else(|| beyond_besides_rights(asked, bound));
+        |rights: &Rights| asked.rights.beyond(rights).and_then(|_| asked.rights.beyond(&current.rights));
     match role {
-        Role::Agent => beyond(default).and_then(|_| beyond(current)),
-        Role::Reviewer => asked.rights.beyond(ceiling).and_then(|_| asked.rights.beyond(&current.rights)),
+        Role::Agent => beyond(&bounds.agent_ceiling).or_else(|| {
+            beyond_besides_rights(asked, &bounds.settings).and_then(|_| beyond_besides_rights(asked, current))
+        }),
+        Role::Reviewer => beyond(&bounds.ceiling),
     }
 }
 

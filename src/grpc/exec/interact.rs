@@ -6,15 +6,18 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::pin::Pin;
 
 use futures_util::future::BoxFuture;
+use tokio::time::{Sleep, sleep};
 use tonic::{Request, Status, Streaming};
 
 use super::attach::{AttachItem, Attached, FromAttach, Reading};
 use super::control;
 use super::input::{Delivery, Frame, Offsets, deliver};
 use crate::core::ids::{ProcessId, TurnId};
-use crate::core::session::{ControlError, ControlFailure, TargetError};
+use crate::core::limits::EXIT_COLLECT;
+use crate::core::session::{ControlError, ControlFailure, TargetError, WriteError};
 use crate::core::signal::Scope;
 use crate::grpc::auth::Caller;
 use crate::grpc::shared::Shared;
@@ -56,6 +59,8 @@ pub(super) struct Interacting {
     eof: bool,
     delivering: Option<Delivering>,
     controlling: Option<Controlling>,
+    /// Nobody reads input any more: the error of that, unless the end of the process is told soon.
+    refused: Option<(Pin<Box<Sleep>>, Status)>,
 }
 
 impl fmt::Debug for Interacting {
@@ -71,7 +76,7 @@ pub(in crate::grpc) async fn open(
 ) -> Result<Answers<pb::InteractResponse>, Status> {
     let caller = Caller::of(&request)?.clone();
     let mut messages = request.into_inner();
-    let first = messages.message().await.map_err(|broken| status::request_stream(broken))?;
+    let first = messages.message().await.map_err(status::request_stream)?;
     let Some(pb::InteractRequest { item: Some(Item::Open(open)) }) = first else {
         return Err(status::stream_protocol("the first message must be `open`"));
     };
@@ -105,6 +110,7 @@ pub(in crate::grpc) async fn open(
         eof: false,
         delivering: None,
         controlling: None,
+        refused: None,
     };
     Ok(answers(source, terms))
 }
@@ -137,6 +143,7 @@ impl Source for Interacting {
                         return Some(item);
                     }
                 }
+                refused = settled(&mut self.refused) => return Some(Err(refused)),
                 message = self.messages.message(), if listens => {
                     if let Err(error) = self.on_message(message) {
                         return Some(Err(error));
@@ -169,6 +176,14 @@ impl Interacting {
         if self.delivering.is_some() {
             return;
         }
+        if self.output.exited() {
+            self.input.clear();
+            self.ahead_bytes = 0;
+            self.refused = None;
+        }
+        if self.refused.is_some() {
+            return;
+        }
         let Some(frame) = self.input.pop_front() else { return };
         self.ahead_bytes = self.ahead_bytes.saturating_sub(frame.data.len() + FRAME_COST);
         self.ending = frame.eof;
@@ -177,7 +192,7 @@ impl Interacting {
     }
 
     fn on_message(&mut self, message: Result<Option<pb::InteractRequest>, Status>) -> Result<(), Status> {
-        let message = message.map_err(|broken| status::request_stream(broken))?;
+        let message = message.map_err(status::request_stream)?;
         let Some(pb::InteractRequest { item }) = message else {
             self.finished = true;
             return Ok(());
@@ -254,7 +269,7 @@ impl Interacting {
     }
 
     fn on_delivered(
-        &self,
+        &mut self,
         done: Result<Delivery, CallError<Refused>>,
     ) -> Option<Result<pb::InteractResponse, Status>> {
         use pb::interact_response::Item as Wire;
@@ -267,7 +282,16 @@ impl Interacting {
                 Some(Err(status::input_abandoned(self.process, committed)))
             }
             Ok(Delivery::Ended { .. }) => None,
-            Err(error) => Some(Err(self.shared.place(&self.session).collecting(error, false))),
+            Err(error) => {
+                let closed =
+                    matches!(error, CallError::Refused(Refused::Write(WriteError::StdinEnded { .. })));
+                let error = self.shared.place(&self.session).collecting(error, false);
+                if closed {
+                    self.refused = Some((Box::pin(sleep(EXIT_COLLECT)), error));
+                    return None;
+                }
+                Some(Err(error))
+            }
         }
     }
 
@@ -278,6 +302,17 @@ impl Interacting {
             self.acked = self.output.cursor();
         }
         Ok(pb::InteractResponse::from_attach(item))
+    }
+}
+
+/// Resolves to a refusal once no end has explained it; never, if there is none.
+async fn settled(refused: &mut Option<(Pin<Box<Sleep>>, Status)>) -> Status {
+    match refused {
+        Some((wait, error)) => {
+            wait.await;
+            error.clone()
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -10,10 +10,10 @@ use crate::grpc::pb::ErrorReason;
 
 /// The `domain` of every `ErrorInfo`.
 const DOMAIN: &str = "unified-exec";
-/// Longest message. Clients take 8 KiB of headers or more, and the details repeat the message in another form.
-const MESSAGE_BYTES_MAX: usize = 1_024;
+/// Longest message. Some clients take no more than 8 KiB of headers, and the details repeat the message up to twice.
+const MESSAGE_BYTES_MAX: usize = 640;
 /// Longest single fact.
-const FACT_BYTES_MAX: usize = 512;
+const FACT_BYTES_MAX: usize = 400;
 
 /// A status in the making.
 #[derive(Debug)]

@@ -1,57 +1,52 @@
-//! A fake child: its state, the task that plays its script, and the handles on it.
+//! A fake child: its state, and the task that plays its script.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::Future;
-use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::Waker;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
+use super::handles::{FakeControl, FakeExit, FakeOutput, FakeStdin};
 use super::script::{Act, Fork, Step};
 use super::{Done, Shared};
-use crate::core::command::TerminalSize;
 use crate::core::output::Stream;
 use crate::core::process::ExitStatus;
-use crate::core::signal::{Scope, Signal};
-use crate::core::spawn::{Descendant, Enforced, SpawnPlan, Stdio};
-use crate::host::ports::{BoxFuture, Control, ControlError, Eof, Exit, Exited, Output, Spawned, Stdin};
+use crate::core::signal::Signal;
+use crate::core::spawn::{Enforced, SpawnPlan, Stdio};
+use crate::host::ports::{Exited, Spawned, Stdin};
 
 /// What a pipe of Linux holds by default. Beyond it the writer waits.
-const PIPE_BYTES: usize = 64 * 1024;
-const INTERRUPT: u8 = 3;
-const END_OF_INPUT: u8 = 4;
+pub(super) const PIPE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
-struct Child {
-    pid: u32,
-    is_terminal: bool,
-    shared: Arc<Shared>,
+pub(super) struct Child {
+    pub(super) pid: u32,
+    pub(super) is_terminal: bool,
+    pub(super) shared: Arc<Shared>,
     state: Mutex<State>,
     /// Tells the task that something has changed.
-    changed: Notify,
-    gone: watch::Sender<bool>,
+    pub(super) changed: Notify,
+    pub(super) gone: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    output: VecDeque<(Stream, Bytes)>,
+pub(super) struct State {
+    pub(super) output: VecDeque<(Stream, Bytes)>,
     outputs_closed: bool,
     /// The server has let go of the terminal.
-    hung_up: bool,
-    reader: Option<Waker>,
-    input: BytesMut,
-    input_ended: bool,
-    writer: Option<Waker>,
+    pub(super) hung_up: bool,
+    pub(super) reader: Option<Waker>,
+    pub(super) input: BytesMut,
+    pub(super) input_ended: bool,
+    pub(super) writer: Option<Waker>,
     handlers: BTreeMap<Signal, Vec<Step>>,
     /// Signals that have come and are caught.
     caught: VecDeque<Signal>,
     killed_by: Option<Signal>,
-    ended: bool,
-    forks: BTreeMap<u32, Fork>,
+    pub(super) ended: bool,
+    pub(super) forks: BTreeMap<u32, Fork>,
 }
 
 impl State {
@@ -59,11 +54,11 @@ impl State {
         self.output.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    fn holds_outputs(&self) -> bool {
+    pub(super) fn holds_outputs(&self) -> bool {
         (!self.ended && !self.outputs_closed) || self.forks.values().any(|fork| fork.holds_outputs)
     }
 
-    fn wake_all(&mut self) {
+    pub(super) fn wake_all(&mut self) {
         [self.reader.take(), self.writer.take()].into_iter().flatten().for_each(Waker::wake);
     }
 }
@@ -143,7 +138,7 @@ async fn play(child: Arc<Child>, steps: Vec<Step>, tell: oneshot::Sender<Exited>
 }
 
 impl Child {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -223,7 +218,7 @@ impl Child {
     }
 
     /// What the signal does to the child itself, if it lives.
-    fn hit(&self, signal: Signal) -> bool {
+    pub(super) fn hit(&self, signal: Signal) -> bool {
         let mut state = self.state();
         if state.ended {
             return false;
@@ -238,7 +233,7 @@ impl Child {
         true
     }
 
-    fn hit_forks(&self, signal: Signal, reaches: impl Fn(&Fork) -> bool) -> bool {
+    pub(super) fn hit_forks(&self, signal: Signal, reaches: impl Fn(&Fork) -> bool) -> bool {
         let mut state = self.state();
         let reached = state.forks.values().any(&reaches);
         if ends(signal) {
@@ -249,7 +244,7 @@ impl Child {
         reached
     }
 
-    fn interrupt(&self) {
+    pub(super) fn interrupt(&self) {
         self.hit(Signal::INT);
         self.hit_forks(Signal::INT, |fork| !fork.left_group);
     }
@@ -269,149 +264,3 @@ const fn ends(signal: Signal) -> bool {
             | Signal::TTOU
     )
 }
-
-#[derive(Debug)]
-struct FakeControl(Arc<Child>);
-
-impl Control for FakeControl {
-    fn signal(&self, signal: Signal, scope: Scope) -> Result<(), ControlError> {
-        self.0.shared.note(Done::Signalled { pid: self.0.pid, signal, scope });
-        let leader = self.0.hit(signal);
-        let forks = match scope {
-            Scope::Process => false,
-            Scope::Group | Scope::Foreground => self.0.hit_forks(signal, |fork| !fork.left_group),
-            Scope::Tree => self.0.hit_forks(signal, |_| true),
-        };
-        if leader || forks { Ok(()) } else { Err(ControlError::Gone) }
-    }
-
-    fn kill_tree(&self) {
-        if !*self.0.gone.borrow() {
-            self.0.shared.note(Done::Killed { pid: self.0.pid });
-            self.0.hit(Signal::KILL);
-            self.0.hit_forks(Signal::KILL, |_| true);
-        }
-    }
-
-    fn resize(&self, _size: TerminalSize) -> Result<(), ControlError> {
-        if !self.0.is_terminal {
-            return Err(ControlError::NoTerminal);
-        }
-        if self.0.hit(Signal::WINCH) { Ok(()) } else { Err(ControlError::Gone) }
-    }
-
-    fn tree_gone(&self) -> BoxFuture<()> {
-        let mut gone = self.0.gone.subscribe();
-        Box::pin(async move {
-            // It cannot fail before it is true: the task that plays the script holds the sender.
-            let _ = gone.wait_for(|gone| *gone).await;
-        })
-    }
-
-    fn descendants(&self) -> BoxFuture<Vec<Descendant>> {
-        let state = self.0.state();
-        let listed =
-            state.forks.iter().map(|(pid, fork)| Descendant { pid: *pid, name: fork.name.clone() }).collect();
-        Box::pin(std::future::ready(listed))
-    }
-}
-
-impl Drop for FakeControl {
-    fn drop(&mut self) {
-        self.kill_tree();
-    }
-}
-
-#[derive(Debug)]
-struct FakeStdin(Arc<Child>);
-
-impl Stdin for FakeStdin {
-    fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let mut state = self.0.state();
-        if state.ended {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-        }
-        let length = PIPE_BYTES.saturating_sub(state.input.len()).min(data.len());
-        if length == 0 {
-            state.writer = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let taken = data.get(..length).unwrap_or_default();
-        if self.0.is_terminal {
-            let typed = taken.iter().filter(|byte| !matches!(**byte, INTERRUPT | END_OF_INPUT));
-            state.input.extend(typed);
-            state.input_ended |= taken.contains(&END_OF_INPUT);
-        } else {
-            state.input.extend_from_slice(taken);
-        }
-        drop(state);
-        if self.0.is_terminal && taken.contains(&INTERRUPT) {
-            self.0.interrupt();
-        }
-        self.0.changed.notify_one();
-        Poll::Ready(Ok(length))
-    }
-
-    fn eof(&self) -> Eof {
-        if self.0.is_terminal { Eof::Type(Bytes::from_static(&[END_OF_INPUT])) } else { Eof::Close }
-    }
-}
-
-impl Drop for FakeStdin {
-    fn drop(&mut self) {
-        if !self.0.is_terminal {
-            self.0.state().input_ended = true;
-            self.0.changed.notify_one();
-        }
-    }
-}
-
-#[derive(Debug)]
-struct FakeOutput(Arc<Child>);
-
-impl Output for FakeOutput {
-    fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<Option<Stream>> {
-        let mut state = self.0.state();
-        let room = into.capacity() - into.len();
-        if let Some((stream, bytes)) = state.output.front_mut() {
-            let stream = *stream;
-            let length = room.min(bytes.len());
-            into.extend_from_slice(&bytes.split_to(length));
-            if bytes.is_empty() {
-                state.output.pop_front();
-            }
-            drop(state);
-            self.0.changed.notify_one();
-            return Poll::Ready(Some(stream));
-        }
-        let held_here = self.0.is_terminal && !state.hung_up;
-        if !state.holds_outputs() && !held_here {
-            return Poll::Ready(None);
-        }
-        state.reader = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    fn leader_reaped(&mut self) {
-        let mut state = self.0.state();
-        state.hung_up = true;
-        state.wake_all();
-    }
-}
-
-#[derive(Debug)]
-struct FakeExit(oneshot::Receiver<Exited>);
-
-impl Future for FakeExit {
-    type Output = Exited;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Exited> {
-        match ready!(Pin::new(&mut self.0).poll(cx)) {
-            Ok(exited) => Poll::Ready(exited),
-            // The task only goes without a word when the runtime goes, and then nobody waits.
-            Err(_) => Poll::Pending,
-        }
-    }
-}
-
-impl Exit for FakeExit {}

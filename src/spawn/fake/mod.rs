@@ -5,6 +5,7 @@
 //! A program is known by its name, the first word of a plan's `argv`. What no script is known for is not found.
 
 mod child;
+mod handles;
 mod script;
 
 use std::collections::BTreeMap;

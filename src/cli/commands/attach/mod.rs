@@ -166,11 +166,11 @@ impl Attachment {
                 Ok(())
             }
             Item::ApprovalPending(asked) => {
-                output::note(&format!("input waits for approval {}: {}\r", asked.approval_id, asked.reason));
+                output::note(&format!("input waits for approval {}: {}", asked.approval_id, asked.reason));
                 Ok(())
             }
             Item::Draining(_) => {
-                output::note("the server shuts down\r");
+                output::note("the server shuts down");
                 Ok(())
             }
             Item::Closed(closed) => self.sink.item("closed", json::value("Closed", &closed)?).await,

@@ -27,6 +27,9 @@ use crate::cli::terminal::{self, RawTerminal};
 use crate::cli::{exit, json, output};
 use crate::grpc::pb;
 
+/// The kill ladder of a session takes three seconds at most; a server that takes longer than this hangs.
+const CLOSE_MAX: Duration = Duration::from_secs(10);
+
 /// Run a command, stream its output, and exit with its code
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = LONG_HELP)]
@@ -82,7 +85,7 @@ Without a running server (no socket in the runtime directory, no --server) the c
 process, with full access, with our environment, and everything it started ends with it. With one it runs there: in a
 session of its own that is closed afterwards, or in --session.
 
-Ctrl-C sends it SIGINT, a second one ends it with all it started, a third leaves at once.
+Ctrl-C sends it SIGINT, a second one ends it with all it started, a third does not wait for its last words.
 
 Exit codes: its own; 128+n if signal n ended it; 124 after a timeout; 125 if the service failed or refused, or the
 command line is wrong; 126 if the program cannot be executed; 127 if there is none; 141 if our stdout was closed.";
@@ -217,8 +220,11 @@ async fn in_own_session(mut client: Client, global: &Global, args: &Args) -> Res
     let session = created(client.session.create_session(request).await?.into_inner())?;
     let code = in_session(client.clone(), global, args, session.clone()).await;
     // What is left of it is the service's to report; the command's own end is what counts here.
-    if let Err(status) = client.session.close_session(pb::CloseSessionRequest { session_id: session }).await {
-        tracing::debug!(%status, "the session cannot be closed");
+    let closing = client.session.close_session(pb::CloseSessionRequest { session_id: session });
+    match tokio::time::timeout(CLOSE_MAX, closing).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(status)) => tracing::debug!(%status, "the session cannot be closed"),
+        Err(_) => output::note("the server does not close the session; it may have left something behind"),
     }
     code
 }

@@ -244,7 +244,7 @@ impl Bench {
 
     pub(super) fn spawned(&mut self, process: ProcessId) {
         let (attempt, enforced) = (AttemptNumber::FIRST, Enforced::Nothing);
-        self.event(Event::Spawned { process, attempt, pid: Some(process.get()), enforced });
+        self.event(Event::Spawned { process, attempt, pid: Some(process.get()), enforced, at: self.now });
     }
 
     pub(super) fn spawn_fails(&mut self, process: ProcessId) {

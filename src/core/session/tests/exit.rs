@@ -164,6 +164,17 @@ fn an_exit_that_beat_the_timeout_is_the_programs_own() {
 }
 
 #[test]
+fn an_exit_at_the_instant_of_its_bound_is_the_programs_own() {
+    let mut bench = Bench::new();
+    let (call, process) = bench.running(shell().one_shot(Some(500)));
+    bench.now = Instant::from_millis(500);
+    bench.finishes(process, 0);
+    bench.advance(0);
+    assert_eq!(bench.result(call).exit.unwrap().reason, EndReason::Exited);
+    assert_eq!(bench.signals_sent(), 0);
+}
+
+#[test]
 fn a_one_shot_that_outlives_the_kill_is_answered_all_the_same() {
     let mut bench = Bench::new();
     let (call, process) = bench.running(shell().one_shot(Some(500)));
