@@ -15,7 +15,9 @@ class Client:
     def __init__(self, server: str | None = None, token_file: str | None = None):
         server = server or os.environ["UEXEC_SERVER"]
         token_file = token_file or os.environ.get("UEXEC_TOKEN_FILE")
-        self.channel = grpc.insecure_channel(server)
+        # For a socket grpcio would name its path as the authority, percent-encoded, which no HTTP library in Rust accepts.
+        options = [("grpc.default_authority", "localhost")] if server.startswith("unix:") else []
+        self.channel = grpc.insecure_channel(server, options)
         if token_file:
             token = Path(token_file).read_text().strip()
             self.channel = grpc.intercept_channel(self.channel, Bearer(token))

@@ -69,13 +69,16 @@ def main():
     clean = session_service_pb2.CleanBackgroundTerminalsRequest(session_id=session)
     cleaned = client.sessions.CleanBackgroundTerminals(clean)
     assert [ended.process_id for ended in cleaned.ended] == [process] and not cleaned.survivors, cleaned
+    named = {"session_id": session, "process_id": process}
+    gone = client.exec.GetProcess(exec_service_pb2.GetProcessRequest(**named)).process
+    assert gone.exit.reason == process_pb2.EXIT_REASON_CLEANED, gone
     try:
-        write(client, session, process, "6*7\n")
-        raise AssertionError("a write to an ended process must fail")
+        client.exec.SignalProcess(exec_service_pb2.SignalProcessRequest(signal="TERM", **named))
+        raise AssertionError("a signal to an ended process must fail")
     except grpc.RpcError as error:
         assert error.code() == grpc.StatusCode.FAILED_PRECONDITION and reason(error) == "PROCESS_ENDED", error
     client.sessions.CloseSession(session_service_pb2.CloseSessionRequest(session_id=session))
-    print("cleaned: the REPL is gone, and a write says so: PROCESS_ENDED")
+    print("cleaned: the REPL is gone, and a signal is told so: PROCESS_ENDED")
 
 
 if __name__ == "__main__":

@@ -231,7 +231,7 @@ impl Codes {
 }
 
 /// What only a service can show.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServiceExpect {
     /// A boolean, or one for each of "sandboxed" and "unsandboxed".

@@ -36,6 +36,11 @@ impl Client {
 
     /// A session that asks nobody and sandboxes nothing, else as told.
     pub(crate) async fn session_with(&self, config: pb::SessionConfig) -> Session {
+        self.create_unasked(config).await.unwrap()
+    }
+
+    /// The same, if it is given.
+    pub(crate) async fn create_unasked(&self, config: pb::SessionConfig) -> Result<Session, Status> {
         let approval_policy =
             pb::ApprovalPolicy { mode: pb::ApprovalMode::Never.into(), ..Default::default() };
         let network = pb::NetworkPolicy { mode: pb::NetworkMode::On.into(), rules: Vec::new() };
@@ -51,8 +56,9 @@ impl Client {
             ..config
         };
         let request = pb::CreateSessionRequest { config: Some(config), ..Default::default() };
-        let answer = self.sessions.clone().create_session(request).await.unwrap().into_inner();
-        Session { client: self.clone(), id: answer.session.unwrap().session_id }
+        let answer = self.sessions.clone().create_session(request).await?.into_inner();
+        let session = answer.session.ok_or_else(|| Status::unknown("no session in the answer"))?;
+        Ok(Session { client: self.clone(), id: session.session_id })
     }
 }
 

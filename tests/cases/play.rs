@@ -34,6 +34,8 @@ use crate::{facts, procfs};
 
 /// Live processes of a session.
 const TABLE: usize = 64;
+/// The longest text that Wait looks for.
+const LITERAL: usize = 4096;
 /// What a stream may lag behind an answer.
 const LAG: Duration = Duration::from_secs(2);
 
@@ -228,15 +230,26 @@ impl Play<'_> {
         let started = loop {
             match Process::start(&self.session, request.clone()).await {
                 Ok(process) => break Started::Process(process),
-                // All processes that could go are still waited for by their calls.
-                Err(status) if refusal::reason(&status) == "TABLE_FULL" => {
-                    sleep(Duration::from_millis(50)).await;
+                // None of those that could go is idle: the calls that started them wait, and our readers read.
+                Err(status) if refusal::reason(&status) == "TABLE_FULL" && self.give_up_the_oldest() => {
+                    sleep(Duration::from_millis(300)).await;
                 }
                 Err(status) => break Started::Refused(status),
             }
         };
         self.processes.insert(exec.p.clone(), started);
         Ok(())
+    }
+
+    /// Stops reading the process that was started first and is still read.
+    fn give_up_the_oldest(&self) -> bool {
+        let started = self.processes.values().filter_map(|started| match started {
+            Started::Process(process) => Some(process),
+            Started::Refused(_) => None,
+        });
+        let mut processes: Vec<&Process> = started.collect();
+        processes.sort_by_key(|process| process.started);
+        processes.into_iter().any(Process::detach)
     }
 
     async fn send(&mut self, send: &Send) -> Result<(), String> {
@@ -300,17 +313,23 @@ impl Play<'_> {
 
     async fn expect_text(&mut self, name: &str, text: &str, within_ms: u64) -> Result<(), String> {
         let id = self.process(name)?.id;
-        let condition = Condition::Literal(text.as_bytes().to_vec().into());
-        let answer = self.session.wait(id, condition, within_ms).await.map_err(|status| show(&status))?;
-        let process = self.process(name)?;
-        if answer.outcome() != pb::WaitOutcome::Matched {
-            return Err(format!("no {text:?}: {:?}; output {}", answer.outcome(), process.tail()));
+        let within = Duration::from_millis(within_ms);
+        let begin = Instant::now();
+        if text.len() <= LITERAL {
+            let condition = Condition::Literal(text.as_bytes().to_vec().into());
+            let answer = self.session.wait(id, condition, within_ms).await.map_err(|status| show(&status))?;
+            let process = self.process(name)?;
+            if answer.outcome() != pb::WaitOutcome::Matched {
+                return Err(format!("no {text:?}: {:?}; output {}", answer.outcome(), process.tail()));
+            }
         }
+        let process = self.process(name)?;
         let there = |output: &[u8]| expect::find(output, text.as_bytes()).is_some();
-        if process.sees(LAG, |seen| there(&seen.output)).await {
+        let rest = LAG.max(within.saturating_sub(begin.elapsed()));
+        if process.sees(rest, |seen| there(&seen.output)).await {
             Ok(())
         } else {
-            Err(format!("Wait found {text:?}, the reader did not; output {}", process.tail()))
+            Err(format!("the reader did not get {text:?}; output {}", process.tail()))
         }
     }
 

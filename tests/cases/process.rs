@@ -37,6 +37,7 @@ pub(crate) struct Process {
     pub(crate) started: Instant,
     pub(crate) seen: watch::Receiver<Seen>,
     call: tokio::task::JoinHandle<Result<Returned, String>>,
+    reader: tokio::task::JoinHandle<()>,
 }
 
 impl Process {
@@ -57,14 +58,21 @@ impl Process {
                 other => return Err(Status::unknown(format!("{other:?} came instead of `started`"))),
             }
         };
-        let seen = attach(session, id).await?;
+        let (seen, reader) = attach(session, id).await?;
         let call = tokio::spawn(finish(stream, started));
-        Ok(Self { id, os_pid, tty, stdin, started, seen, call })
+        Ok(Self { id, os_pid, tty, stdin, started, seen, call, reader })
     }
 
     /// Waits for something to be seen.
     pub(crate) async fn sees(&mut self, within: Duration, holds: impl FnMut(&Seen) -> bool) -> bool {
         timeout(within, self.seen.wait_for(holds)).await.is_ok_and(|seen| seen.is_ok())
+    }
+
+    /// Stops reading, so that the process may be evicted from a full table. Says whether it was still read.
+    pub(crate) fn detach(&self) -> bool {
+        let read = !self.reader.is_finished();
+        self.reader.abort();
+        read
     }
 
     /// The last bytes, for messages.
@@ -117,7 +125,10 @@ async fn finish(
     }
 }
 
-async fn attach(session: &Session, process_id: u32) -> Result<watch::Receiver<Seen>, Status> {
+async fn attach(
+    session: &Session,
+    process_id: u32,
+) -> Result<(watch::Receiver<Seen>, tokio::task::JoinHandle<()>), Status> {
     use pb::attach_response::Item;
     let request = pb::AttachRequest {
         session_id: session.id.clone(),
@@ -132,7 +143,7 @@ async fn attach(session: &Session, process_id: u32) -> Result<watch::Receiver<Se
         other => return Err(Status::unknown(format!("{other:?} came instead of `attached`"))),
     }
     let (news, seen) = watch::channel(Seen::default());
-    tokio::spawn(async move {
+    let reader = tokio::spawn(async move {
         loop {
             let problem = match stream.message().await {
                 Ok(Some(message)) => match message.item {
@@ -170,7 +181,7 @@ async fn attach(session: &Session, process_id: u32) -> Result<watch::Receiver<Se
             }
         }
     });
-    Ok(seen)
+    Ok((seen, reader))
 }
 
 fn take(news: &watch::Sender<Seen>, frame: &pb::Output) -> Option<String> {

@@ -31,7 +31,8 @@ pub(crate) fn matches(status: &Status, word: &str) -> bool {
         "Exec format error" | "Is a directory" => &["PROGRAM_NOT_EXECUTABLE"],
         "Too many open files" => &["SYSTEM_EXHAUSTED"],
         "Argument list too long" => {
-            let bounded = ["131071", "131072", "1048576"].iter().any(|limit| plain(&words).contains(limit));
+            let bounded =
+                ["131070", "131071", "131072", "1048576"].iter().any(|limit| plain(&words).contains(limit));
             return code == Code::InvalidArgument
                 && ["ARGUMENTS_TOO_LARGE", "INVALID_FIELD"].contains(&reason.as_str())
                 && bounded;

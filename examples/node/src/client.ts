@@ -13,6 +13,7 @@ const definition = loadSync(["unified_exec/v1/exec_service.proto", "unified_exec
   includeDirs: [fileURLToPath(new URL("../../../../proto", import.meta.url))],
   longs: Number,
   enums: String,
+  defaults: true,
   oneofs: true,
 });
 const types = grpc.loadPackageDefinition(definition) as unknown as ExecTypes & SessionTypes;

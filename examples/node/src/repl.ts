@@ -16,7 +16,7 @@ const created = await call(sessions.createSession.bind(sessions), {
     sandbox: { kind: "SANDBOX_KIND_FULL_ACCESS", network: { mode: "NETWORK_MODE_ON" } },
   },
 });
-const sessionId = created.session!.sessionId!;
+const sessionId = created.session!.sessionId;
 
 const started = await resultOf(
   exec.execCommand({
@@ -38,7 +38,7 @@ async function readUntil(offset: number, text: string): Promise<string> {
   for await (const { output } of stream) {
     if (!output) continue;
     assert.equal(output.offset, offset + seen.length, "no byte lost or sent twice");
-    seen = Buffer.concat([seen, output.data!]);
+    seen = Buffer.concat([seen, output.data]);
     if (seen.includes(text)) break;
   }
   stream.cancel();
@@ -68,10 +68,13 @@ await readUntil(offset, "'still here'");
 console.log("interrupted: the wait of the turn ended at once, the REPL answers still");
 
 const cleaned = await call(sessions.cleanBackgroundTerminals.bind(sessions), { sessionId });
-assert.deepEqual(cleaned.ended?.map((ended) => ended.processId), [processId]);
-assert(!cleaned.survivors?.length);
-await assert.rejects(write("6*7\n"), (error: ServiceError) => error.code === status.FAILED_PRECONDITION);
+assert.deepEqual(cleaned.ended.map((ended) => ended.processId), [processId]);
+assert.equal(cleaned.survivors.length, 0);
+const { process: gone } = await call(exec.getProcess.bind(exec), { sessionId, processId });
+assert.equal(gone?.exit?.reason, "EXIT_REASON_CLEANED");
+const signal = call(exec.signalProcess.bind(exec), { sessionId, processId, signal: "TERM" });
+await assert.rejects(signal, (error: ServiceError) => error.code === status.FAILED_PRECONDITION);
 await call(sessions.closeSession.bind(sessions), { sessionId });
-console.log("cleaned: the REPL is gone, and a write says so");
+console.log("cleaned: the REPL is gone, and a signal is told so");
 exec.close();
 sessions.close();
