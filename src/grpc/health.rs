@@ -11,6 +11,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+use super::status;
+
 /// Turns the health of a server.
 #[derive(Debug)]
 pub(super) struct Switch(watch::Sender<ServingStatus>);
@@ -55,7 +57,7 @@ impl Health for OneBit {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         if !self.knows(&request.get_ref().service) {
-            return Err(Status::not_found("this server has no such service"));
+            return Err(status::service_unknown());
         }
         Ok(Response::new(answer(*self.serving.borrow())))
     }

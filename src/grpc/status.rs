@@ -587,3 +587,8 @@ pub(super) fn unencodable_message(error: &prost::EncodeError) -> Status {
     tracing::error!(%error, "a response could not be encoded");
     defect("encode")
 }
+
+/// A health check of a service that is not offered, in the words of the health protocol.
+pub(super) fn service_unknown() -> Status {
+    Status::not_found("this server has no such service")
+}

@@ -23,17 +23,27 @@ over! {
 }
 
 const LEFT: &str = "CONFORMANCE_LEFT";
+/// Set for a run of this program that plays a helper; without it the helpers have nothing to do.
+const HELPER: &str = "CONFORMANCE_HELPER";
 
 fn this_program() -> String {
     std::env::current_exe().unwrap().to_str().unwrap().to_owned()
 }
 
 fn helper(name: &str) -> String {
-    format!("{} --ignored --exact inherited::{name} --nocapture", this_program())
+    format!("env {HELPER}=1 {} --exact inherited::{name} --nocapture", this_program())
 }
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+/// Runs `part` if this program was started to play a helper.
+fn play_helper(part: impl Future<Output = ()>) {
+    if std::env::var_os(HELPER).is_some() {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(part);
+    }
 }
 
 async fn signals_are_at_their_defaults_whatever_the_server_inherited(subject: Subject) {
@@ -41,7 +51,7 @@ async fn signals_are_at_their_defaults_whatever_the_server_inherited(subject: Su
                 for s in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGUSR1, 40):\n    \
                     signal.signal(s, signal.SIG_IGN)\n\
                 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR2, signal.SIGINT, 41])\n\
-                os.execv(sys.argv[1], sys.argv[1:])";
+                os.execvp(sys.argv[1], sys.argv[1:])";
     let helper = helper("helper_shows_the_signals_of_a_child");
     let mut argv = vec!["python3", "-c", code];
     argv.extend(helper.split(' '));
@@ -63,9 +73,8 @@ async fn signals_are_at_their_defaults_whatever_the_server_inherited(subject: Su
 }
 
 #[test]
-#[ignore = "a helper, started by the case above"]
 fn helper_shows_the_signals_of_a_child() {
-    runtime().block_on(async {
+    play_helper(async {
         let spawner = LocalSpawner::start(Clock::start(), Options::default()).unwrap();
         let child = plan(&["grep", "^Sig", "/proc/self/status"], Stdio::Pipes { stdin: false });
         let seen = Running::new(spawner.spawn(child).await.unwrap()).ended().await;
@@ -85,9 +94,8 @@ async fn a_child_gets_the_limit_of_files_that_the_server_was_started_with(subjec
 }
 
 #[test]
-#[ignore = "a helper, started by the case above"]
 fn helper_shows_the_limits_of_a_child() {
-    runtime().block_on(async {
+    play_helper(async {
         let spawner = LocalSpawner::start(Clock::start(), Options::default()).unwrap();
         let line = "sleep 0.3; echo child has $(ulimit -Sn)";
         let child = plan(&["sh", "-c", line], Stdio::Pipes { stdin: false });
@@ -115,9 +123,8 @@ async fn a_server_that_was_killed_leaves_nothing_to_the_next(subject: Subject) {
 }
 
 #[test]
-#[ignore = "a helper, started by the case above"]
 fn helper_is_killed_and_leaves_a_child() {
-    runtime().block_on(async {
+    play_helper(async {
         let spawner = LocalSpawner::start(Clock::start(), Options::default()).unwrap();
         let child = plan(&["sleep", "1000"], Stdio::Pipes { stdin: false });
         let child = spawner.spawn(child).await.unwrap();
@@ -134,9 +141,8 @@ fn helper_is_killed_and_leaves_a_child() {
 }
 
 #[test]
-#[ignore = "a helper, started by the case above"]
 fn helper_starts_where_another_was_killed() {
-    runtime().block_on(async {
+    play_helper(async {
         let left: u32 = std::fs::read_to_string(std::env::var(LEFT).unwrap()).unwrap().parse().unwrap();
         assert!(std::path::Path::new(&format!("/proc/{left}")).exists(), "nothing was left to be ended");
         let _spawner = LocalSpawner::start(Clock::start(), Options::default()).unwrap();

@@ -9,7 +9,6 @@ mod errors;
 mod fake;
 mod inherited;
 mod load;
-mod measure;
 mod run;
 mod subject;
 mod terminal;

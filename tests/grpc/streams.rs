@@ -19,7 +19,11 @@ async fn a_silent_stream_gives_a_sign_of_life_at_the_interval_that_was_asked() {
     let mut signs = 0;
     while signs < 2 {
         let item = timeout(PATIENCE, stream.message()).await.unwrap().unwrap().unwrap();
-        signs += u32::from(matches!(item.item.unwrap().into(), Seen::Keepalive));
+        match item.item.unwrap().into() {
+            Seen::Keepalive => signs += 1,
+            Seen::Result(end) => panic!("it ended: {end:?}"),
+            _ => {}
+        }
     }
     assert!(started.elapsed() >= Duration::from_millis(1_900), "at least a second, whatever was asked");
     let watch = pb::WatchSessionRequest {
@@ -95,6 +99,26 @@ async fn a_shutdown_is_told_on_every_stream_before_it_ends() {
     }
     assert!(matches!(last, Some(Item::Draining(_))), "{last:?}");
     assert!(shutdown.await.unwrap(), "streams end by themselves");
+}
+
+#[tokio::test]
+async fn an_idle_stream_of_input_holds_no_shutdown_up() {
+    let bench = Bench::start().await;
+    let process = bench.start_ready(bench.cmd("echo ready; sleep 60")).await;
+    let (send, messages) = tokio::sync::mpsc::channel(1);
+    let open = pb::StdinOpen { session_id: bench.session.clone(), process_id: process, ..Default::default() };
+    let item = Some(pb::stream_stdin_request::Item::Open(open));
+    send.send(pb::StreamStdinRequest { item }).await.unwrap();
+    let stream = tokio_stream::wrappers::ReceiverStream::new(messages);
+    let idle = tokio::spawn({
+        let mut client = bench.exec.clone();
+        async move { client.stream_stdin(stream).await }
+    });
+    // The server has the first message once this call is answered on the same connection.
+    bench.process(process).await.unwrap();
+    assert!(bench.edge.shutdown().await, "streams end by themselves");
+    assert_refused(idle.await.unwrap(), Code::Unavailable, "SERVER_DRAINING");
+    drop(send);
 }
 
 #[tokio::test]
