@@ -83,6 +83,15 @@ impl Global {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Serve(serve::Args),
+    #[command(flatten)]
+    Client(ClientCommand),
+    Config(config::Args),
+    Completions(completions::Args),
+}
+
+/// The commands that speak to a server.
+#[derive(Debug, Subcommand)]
+pub(super) enum ClientCommand {
     Exec(exec::Args),
     Attach(attach::Args),
     Write(write::Args),
@@ -96,8 +105,6 @@ pub(super) enum Command {
     Sessions(sessions::Args),
     Events(events::Args),
     Capabilities(capabilities::Args),
-    Config(config::Args),
-    Completions(completions::Args),
 }
 
 /// Reads `300`, `300ms`, `1.5s`, `2m`, `1h`; a bare number is seconds.

@@ -1,6 +1,5 @@
 //! A server inside this process, for one command: the same services over the same protocol, and nobody else comes in.
 
-use super::args::Global;
 use super::compose;
 use super::connect::Client;
 use super::failure::Failure;
@@ -14,8 +13,7 @@ pub(super) struct Embedded(Edge);
 
 impl Embedded {
     /// Starts it, with full access and our environment: the person runs their own command.
-    pub(super) fn start(global: &Global) -> Result<(Self, Client), Failure> {
-        tracing::debug!(runtime_dir = %global.runtime_dir().display(), "no server there, starting one within");
+    pub(super) fn start() -> Result<(Self, Client), Failure> {
         let mut config = Config::default();
         config.rights.default = Grant::unrestricted();
         config.environment =

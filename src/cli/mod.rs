@@ -34,7 +34,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use self::args::{Cli, Command, Global};
+use self::args::{Cli, ClientCommand, Command, Global};
 use self::failure::Failure;
 use crate::config::{Config, Logging};
 
@@ -51,7 +51,7 @@ pub fn run() -> ExitCode {
         Err(error) => return misunderstood(&error),
     };
     let as_json = cli.global.json;
-    let is_exec = matches!(cli.command, Command::Exec(_));
+    let is_exec = matches!(cli.command, Command::Client(ClientCommand::Exec(_)));
     match dispatch(cli) {
         Ok(code) => code.into(),
         Err(failure) => {
@@ -62,48 +62,46 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn dispatch(cli: Cli) -> Result<u8, Failure> {
-    let Cli { global, command } = cli;
+fn dispatch(Cli { global, command }: Cli) -> Result<u8, Failure> {
     match command {
-        Command::Completions(args) => return commands::completions::run(&args),
-        Command::Config(args) => return commands::config::run(&global, &args),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Config(args) => commands::config::run(&global, &args),
         Command::Serve(args) => {
             let config = args.configuration(&global)?;
             let runtime = runtime(config.server.worker_threads.as_usize())?;
             let code = runtime.block_on(commands::serve::run(&global, config));
             // What still runs after a hurried end is killed as it is dropped.
             runtime.shutdown_timeout(HURRIED_END_MAX);
-            return code;
+            code
         }
-        _ => {}
+        Command::Client(command) => {
+            if let Ok(filter) = std::env::var("UEXEC_LOG") {
+                logging::start(&Logging { filter, ..Logging::default() })?;
+            }
+            let runtime = runtime(Config::default().server.worker_threads.as_usize())?;
+            let code = runtime.block_on(client(&global, command));
+            // Not waited for: a thread may be reading a stdin on which nobody types any more.
+            runtime.shutdown_background();
+            code
+        }
     }
-    if let Ok(filter) = std::env::var("UEXEC_LOG") {
-        logging::start(&Logging { filter, ..Logging::default() })?;
-    }
-    let runtime = runtime(Config::default().server.worker_threads.as_usize())?;
-    let code = runtime.block_on(client(&global, command));
-    // Not waited for: a thread may be reading a stdin on which nobody types any more.
-    runtime.shutdown_background();
-    code
 }
 
-async fn client(global: &Global, command: Command) -> Result<u8, Failure> {
+async fn client(global: &Global, command: ClientCommand) -> Result<u8, Failure> {
     match command {
-        Command::Exec(args) => commands::exec::run(global, args).await,
-        Command::Attach(args) => commands::attach::run(global, args).await,
-        Command::Write(args) => commands::write::run(global, args).await,
-        Command::Ps(args) => commands::ps::run(global, args).await,
-        Command::Logs(args) => commands::logs::run(global, args).await,
-        Command::Wait(args) => commands::wait::run(global, args).await,
-        Command::Interrupt(args) => commands::stop::interrupt(global, args).await,
-        Command::Clean(args) => commands::stop::clean(global, args).await,
-        Command::Kill(args) => commands::stop::kill(global, args).await,
-        Command::Resize(args) => commands::resize::run(global, args).await,
-        Command::Sessions(args) => commands::sessions::run(global, args).await,
-        Command::Events(args) => commands::events::run(global, args).await,
-        Command::Capabilities(args) => commands::capabilities::run(global, args).await,
-        // Those that need no connection are done before.
-        Command::Serve(_) | Command::Config(_) | Command::Completions(_) => Ok(exit::OK),
+        ClientCommand::Exec(args) => commands::exec::run(global, args).await,
+        ClientCommand::Attach(args) => commands::attach::run(global, args).await,
+        ClientCommand::Write(args) => commands::write::run(global, args).await,
+        ClientCommand::Ps(args) => commands::ps::run(global, args).await,
+        ClientCommand::Logs(args) => commands::logs::run(global, args).await,
+        ClientCommand::Wait(args) => commands::wait::run(global, args).await,
+        ClientCommand::Interrupt(args) => commands::stop::interrupt(global, args).await,
+        ClientCommand::Clean(args) => commands::stop::clean(global, args).await,
+        ClientCommand::Kill(args) => commands::stop::kill(global, args).await,
+        ClientCommand::Resize(args) => commands::resize::run(global, args).await,
+        ClientCommand::Sessions(args) => commands::sessions::run(global, args).await,
+        ClientCommand::Events(args) => commands::events::run(global, args).await,
+        ClientCommand::Capabilities(args) => commands::capabilities::run(global, args).await,
     }
 }
 

@@ -17,6 +17,10 @@ pub(super) struct Modes {
     /// Modes that are not as at rest.
     changed: BTreeSet<u16>,
     keypad: bool,
+    /// Keys reported in xterm's longer form.
+    modified_keys: bool,
+    /// Levels of kitty's keyboard protocol.
+    keyboard_levels: u32,
     touched: bool,
 }
 
@@ -46,8 +50,8 @@ impl Modes {
                     parameters.push(char::from(byte));
                     At::Control(parameters)
                 }
-                (At::Control(parameters), b'h' | b'l') => {
-                    self.set(&parameters, byte == b'h');
+                (At::Control(parameters), 0x40..=0x7e) => {
+                    self.sequence(&parameters, byte);
                     At::Text
                 }
                 _ => At::Text,
@@ -58,6 +62,21 @@ impl Modes {
     fn set_keypad(&mut self, on: bool) -> At {
         self.keypad = on;
         At::Text
+    }
+
+    fn sequence(&mut self, parameters: &str, last: u8) {
+        let number = |text: &str| text.parse().unwrap_or(1);
+        match (last, parameters.get(..1), parameters.get(1..)) {
+            (b'h' | b'l', _, _) => self.set(parameters, last == b'h'),
+            (b'm', Some(">"), Some(keys)) => {
+                self.modified_keys = keys.strip_prefix("4;").is_some_and(|level| level != "0");
+            }
+            (b'u', Some(">"), _) => self.keyboard_levels = self.keyboard_levels.saturating_add(1),
+            (b'u', Some("<"), Some(levels)) => {
+                self.keyboard_levels = self.keyboard_levels.saturating_sub(number(levels));
+            }
+            _ => {}
+        }
     }
 
     fn set(&mut self, parameters: &str, on: bool) {
@@ -86,6 +105,12 @@ impl Modes {
             // Writing into a String cannot fail.
             write!(sequence, "\x1b[?{mode}{switch}").ok();
         }
+        if self.modified_keys {
+            sequence.push_str("\x1b[>4m");
+        }
+        if self.keyboard_levels > 0 {
+            write!(sequence, "\x1b[<{}u", self.keyboard_levels).ok();
+        }
         if self.keypad {
             sequence.push_str("\x1b>");
         }
@@ -111,6 +136,8 @@ mod tests {
         assert_eq!(undo(&[b"\x1b[?1049h\x1b[?25l\x1b="]), "\x1b[?25h\x1b[?1049l\x1b>\x1b[0m");
         assert_eq!(undo(&[b"\x1b[?1049h\x1b[?25l", b"\x1b[?25h\x1b[?1049l"]), "\x1b[0m");
         assert_eq!(undo(&[b"\x1b[?10", b"06;2004h"]), "\x1b[?1006l\x1b[?2004l\x1b[0m");
+        assert_eq!(undo(&[b"\x1b[>4;2m\x1b[>1u\x1b[>1u\x1b[<u"]), "\x1b[>4m\x1b[<1u\x1b[0m");
+        assert_eq!(undo(&[b"\x1b[>4;2m\x1b[>4m"]), "\x1b[0m");
         assert_eq!(undo(&[b"\x1b[4h\x1b[?9999h"]), "\x1b[0m");
     }
 }

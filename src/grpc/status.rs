@@ -75,7 +75,9 @@ pub(super) fn invalid_pattern(field: &str, error: &PatternError) -> Status {
         PatternError::Syntax { reason } => {
             // The parser shows the pattern over several lines, and says last what is wrong.
             let last = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            (format!("is no regular expression: {last}"), caret(reason))
+            let unicode =
+                if last.contains("Unicode") { "; begin with (?u) for classes of Unicode" } else { "" };
+            (format!("is no regular expression over bytes: {last}{unicode}"), caret(reason))
         }
         PatternError::Empty | PatternError::TooLong { .. } | PatternError::TooLarge => {
             (error.to_string(), None)
@@ -182,7 +184,7 @@ pub(super) fn limit_unenforceable(field: &str) -> Status {
 pub(super) fn widening(field: &str, role: Role) -> Status {
     let message = match role {
         Role::Agent => {
-            format!("{field} asks for more than this server's default, and an agent may only narrow it")
+            format!("{field} asks for more than this server lets agents ask for; a reviewer may")
         }
         Role::Reviewer => format!("{field} asks for more than this server's ceiling"),
     };

@@ -103,8 +103,10 @@ struct Held {
     number: AttemptNumber,
     log: Arc<OutputLog>,
     grown: Arc<AtomicBool>,
-    /// Absent until the child has been started.
+    /// Absent until the child has been started, and again once there is nothing left of it.
     running: Option<Running>,
+    outputs_closed: bool,
+    tree_gone: bool,
 }
 
 #[derive(Debug)]
@@ -223,8 +225,29 @@ impl Driver {
             }
         };
         if let Some(event) = event {
+            self.let_go(&event);
             self.session.on_event(self.clock.now(), event);
             self.perform();
+        }
+    }
+
+    /// What has wholly ended is remembered, but holds no descriptors: they go with its handles.
+    fn let_go(&mut self, event: &Event) {
+        let (process, attempt) = match event {
+            Event::Closed { process, attempt, .. } | Event::TreeGone { process, attempt } => {
+                (process, attempt)
+            }
+            _ => return,
+        };
+        let attempts = self.processes.get_mut(process);
+        let Some(held) = attempts.and_then(|held| held.iter_mut().find(|held| held.number == *attempt))
+        else {
+            return;
+        };
+        held.outputs_closed |= matches!(event, Event::Closed { .. });
+        held.tree_gone |= matches!(event, Event::TreeGone { .. });
+        if held.outputs_closed && held.tree_gone {
+            held.running = None;
         }
     }
 
@@ -387,6 +410,8 @@ impl Driver {
             log: Arc::new(OutputLog::new()),
             grown: Arc::new(AtomicBool::new(false)),
             running: None,
+            outputs_closed: false,
+            tree_gone: false,
         };
         self.processes.entry(process).or_default().push(held);
         let spawning = self.spawner.spawn(plan);

@@ -8,13 +8,16 @@ use super::handle::{CallError, CallGuard};
 use super::log::{LogReader, Next, OutputLog};
 use crate::core::ids::{AttemptNumber, ProcessId};
 use crate::core::limits::FRAME_BYTES_MAX;
-use crate::core::output::{Flow, Gap, Header, ModelText, Piece, ProcessState, render};
+use crate::core::output::{Flow, Gap, Header, ModelText, Piece, ProcessState, Segment, complete_len, render};
 use crate::core::process::Exit;
 use crate::core::session::{Answer, AttemptView, CallResult, StartError, WriteError};
 
 /// Updates of one call that may wait for its client: two attempts with their logs, the start and the answer, and
 /// once more for a repeat that is told what it missed.
 pub(super) const UPDATES_BOUND: usize = 16;
+
+/// Bytes of the longest UTF-8 character.
+const CHARACTER_BYTES_MAX: u64 = 4;
 
 /// What a driver tells a call.
 #[derive(Debug)]
@@ -250,9 +253,32 @@ impl CallStream {
                 None => result.live_process().map(ProcessState::Running),
             },
         };
-        let segments = log.map_or_else(Vec::new, |log| log.snapshot(result.from, result.next));
+        let segments = log.map_or_else(Vec::new, |log| {
+            let (start, end) = text_range(&log, &result);
+            log.snapshot(start, end)
+        });
         let tokens = self.options.output_tokens.min(result.output_tokens_max);
         let text = render(&header, &segments, tokens);
         Item::Result(Box::new(Collected { result, omitted_bytes, text }))
     }
+}
+
+/// The bytes whose text belongs to a result. A character that is not yet whole at the end of an answer is shown, whole,
+/// by the next one, for as long as there can be a next one.
+fn text_range(log: &OutputLog, result: &CallResult) -> (u64, u64) {
+    let start = result.from - unfinished(log, result.from);
+    let end = if result.exit.is_some() { result.next } else { result.next - unfinished(log, result.next) };
+    (start, end.max(start))
+}
+
+/// How many bytes before `at` are the beginning of a character that goes on behind it.
+fn unfinished(log: &OutputLog, at: u64) -> u64 {
+    let mut tail = Vec::new();
+    for segment in log.snapshot(at.saturating_sub(CHARACTER_BYTES_MAX), at) {
+        match segment {
+            Segment::Bytes(bytes) => tail.extend_from_slice(&bytes),
+            Segment::Gap(_) => tail.clear(),
+        }
+    }
+    (tail.len() - complete_len(&tail)) as u64
 }

@@ -1,8 +1,10 @@
 //! The runtime directory: sockets and token files that only the server's user can reach.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Barrier};
 
 use tonic::Code;
 use unified_exec::grpc::auth::Role;
@@ -171,20 +173,27 @@ async fn a_server_that_accepts_nothing_just_now_counts_as_live() {
 }
 
 #[tokio::test]
-async fn of_servers_that_start_at_once_exactly_one_gets_the_socket() {
-    let (_parent, runtime) = runtime();
-    drop(std::os::unix::net::UnixListener::bind(runtime.socket_path(Role::Agent)).unwrap());
-    let mut starts = tokio::task::JoinSet::new();
-    for _ in 0..16 {
-        let runtime = runtime.clone();
-        let handle = tokio::runtime::Handle::current();
-        starts.spawn_blocking(move || {
-            let _runtime = handle.enter();
-            runtime.bind(Role::Agent)
-        });
+async fn of_servers_that_start_at_once_exactly_one_gets_the_socket_and_all_the_same_token() {
+    // The race is narrow, so it is run often.
+    for _ in 0..200 {
+        let (_parent, runtime) = runtime();
+        drop(std::os::unix::net::UnixListener::bind(runtime.socket_path(Role::Agent)).unwrap());
+        let together = Arc::new(Barrier::new(8));
+        let mut starts = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let (runtime, together) = (runtime.clone(), Arc::clone(&together));
+            let handle = tokio::runtime::Handle::current();
+            starts.spawn_blocking(move || {
+                let _runtime = handle.enter();
+                together.wait();
+                (runtime.bind(Role::Agent), runtime.token(Role::Agent).unwrap().expose().to_owned())
+            });
+        }
+        let (sockets, tokens): (Vec<_>, BTreeSet<_>) = starts.join_all().await.into_iter().unzip();
+        let sockets: Vec<Socket> = sockets.into_iter().flatten().collect();
+        assert_eq!((sockets.len(), tokens.len()), (1, 1));
+        assert!(sockets[0].path().exists());
     }
-    let sockets: Vec<Socket> = starts.join_all().await.into_iter().flatten().collect();
-    assert_eq!(sockets.len(), 1);
 }
 
 #[tokio::test]

@@ -44,5 +44,6 @@ fn text(answer: &pb::GetCapabilitiesResponse) -> String {
         facts.push(("processes", format!("{} a session", limits.processes_per_session)));
     }
     facts.push(("features", answer.features.join(" ")));
+    facts.retain(|(_, fact)| !fact.is_empty());
     facts.iter().map(|(name, fact)| format!("{name:<10} {fact}").trim_end().to_owned() + "\n").collect()
 }

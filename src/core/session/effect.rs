@@ -282,7 +282,7 @@ pub enum ConditionEnd {
 pub struct InterruptReport {
     /// Waits that ended.
     pub waits: u32,
-    /// Processes that lived on.
+    /// Processes that the turn started or waited for, and that live on.
     pub alive: Vec<ProcessId>,
     /// One-shots that are being ended.
     pub one_shots: Vec<ProcessId>,

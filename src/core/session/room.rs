@@ -43,10 +43,11 @@ impl Session {
             .map(|process| process.id)
     }
 
+    /// Whether a call about it is in progress. Following its output is none: whoever watches everything would never
+    /// make room.
     fn is_busy(&self, process: &Process) -> bool {
         process.attempt().is_none()
             || process.input.is_busy()
-            || !process.followers.is_empty()
             || self.waits.values().any(|wait| wait.process == process.id)
     }
 }

@@ -1,5 +1,6 @@
 //! Calls that wait: starts, writes, polls, conditions; and what ends their waits.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -474,9 +475,11 @@ impl Session {
         let of_turn: Vec<CallId> =
             self.waits.iter().filter(|(_, wait)| wait.turn == *turn).map(|(call, _)| *call).collect();
         let mut report = InterruptReport::default();
+        let mut waited_for = BTreeSet::new();
         for waiting in of_turn {
             let Some(wait) = self.waits.get(&waiting) else { continue };
             let process = wait.process;
+            waited_for.insert(process);
             report.waits += 1;
             match wait.kind {
                 WaitKind::OneShot => {
@@ -494,7 +497,8 @@ impl Session {
         report.alive = self
             .processes
             .values()
-            .filter(|process| process.turn == *turn && process.exit().is_none() && !process.is_one_shot())
+            .filter(|process| process.turn == *turn || waited_for.contains(&process.id))
+            .filter(|process| process.exit().is_none() && !process.is_one_shot())
             .map(|process| process.id)
             .collect();
         self.publish(now, None, FeedKind::Interrupted { turn: turn.clone(), waits: report.waits });

@@ -175,7 +175,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
     match find_server(global, &args).await? {
         Some(client) => on_server(client, global, &args).await,
         None => {
-            let (embedded, client) = Embedded::start(global)?;
+            let (embedded, client) = Embedded::start()?;
             let code = in_own_session(client, global, &args).await;
             embedded.end().await;
             code

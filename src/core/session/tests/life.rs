@@ -328,8 +328,7 @@ fn protected_or_busy(bench: &Bench) -> BTreeSet<ProcessId> {
     by_use.sort_by_key(|process| process.used);
     let recent = by_use.iter().rev().take(PROTECTED_PROCESSES).map(|process| process.id);
     let waited = session.waits.values().map(|wait| wait.process);
-    let followed = by_use.iter().filter(|process| !process.followers.is_empty()).map(|process| process.id);
-    recent.chain(waited).chain(followed).collect()
+    recent.chain(waited).collect()
 }
 
 /// Walks `steps`, then lets everything end.

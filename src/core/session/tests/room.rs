@@ -74,6 +74,8 @@ fn whoever_is_in_use_is_passed_over_until_nobody_is_left() {
     }
     bench.exec(shell());
     assert_eq!(victims(&bench, &processes), [3]);
+    bench.exec(shell());
+    assert_eq!(victims(&bench, &processes), [1, 3], "being watched is not being in use");
     let refused = bench.exec(shell());
     assert_eq!(*bench.start_error(refused), StartError::TableFull { limit: 12 });
 }

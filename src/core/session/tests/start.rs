@@ -166,7 +166,8 @@ fn nobody_can_signal_what_is_still_being_started() {
     let call = bench.exec(shell());
     let process = bench.process_of(call);
     let signalled = bench.call(bench::signal(process, Signal::INT, Scope::Tree));
-    assert!(matches!(bench.answer(signalled), Answer::Control(Err(ControlError::Starting { .. }))));
+    let starting = ControlError::Starting { process };
+    assert!(matches!(bench.answer(signalled), Answer::Control(Err(error)) if *error == starting));
     assert_eq!(bench.signals_sent(), 0);
 }
 
