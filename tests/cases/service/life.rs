@@ -24,6 +24,9 @@ async fn o06_the_list_is_true() {
     assert!(listed[0].argv.last().unwrap().contains("sleep 8906.11"), "the list carries the command");
     session.wait(b, pb::wait_request::Condition::Exit(true), 2000).await.unwrap();
     assert_eq!(alive(&stage).await, [a]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let listed: Vec<u32> = session.list().await.iter().map(|process| process.process_id).collect();
+    assert_eq!(listed, [a]);
     session.clean().await.unwrap();
     assert_eq!(alive(&stage).await, [0; 0]);
     assert!(with_argument("8906.11").is_empty());
