@@ -89,7 +89,7 @@ fn early_forks(tree: &Tree) -> Vec<u32> {
         let of_its_session = |entry: &Entry| entry.session == leader;
         !leaders.contains(pid)
             && Entry::read(*pid).is_some_and(|entry| {
-                entry.alive && (of_its_session(&entry) || table::has_marks(*pid, tree.marks()))
+                entry.alive && (of_its_session(&entry) || table::orphan_has_marks(*pid, tree.marks()))
             })
     });
     found.extend(orphans);
