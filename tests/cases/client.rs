@@ -169,8 +169,12 @@ impl Session {
 
     /// The processes that are alive.
     pub(crate) async fn list(&self) -> Vec<pb::Process> {
-        let request =
-            pb::ListProcessesRequest { session_id: self.id.clone(), page_size: 1000, ..Default::default() };
+        let request = pb::ListProcessesRequest {
+            session_id: self.id.clone(),
+            page_size: 1000,
+            include_descendants: true,
+            ..Default::default()
+        };
         let answer = self.client.exec.clone().list_processes(request).await.unwrap().into_inner();
         answer.processes
     }

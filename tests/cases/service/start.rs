@@ -60,7 +60,7 @@ async fn j09_a_line_that_is_too_long_is_told_its_bound() {
 async fn j10_arguments_that_are_too_large_together_are_told_so() {
     let stage = Stage::set().await;
     let many = |count: usize, length: usize| vec!["x".repeat(length); count];
-    let argv = [vec!["/bin/true".to_owned()], many(20, 100_000)].concat();
+    let argv = [vec!["/bin/true".to_owned()], many(30, 100_000)].concat();
     let status = refused(&stage, stage.session.request(argv, Vec::new())).await;
     assert!(matches(&status, "Argument list too long"), "{}", show(&status));
     let env = (0..1000).map(|number| (format!("V{number}"), "x".repeat(3000))).collect();
