@@ -1,5 +1,7 @@
 //! The import rules of `docs/architecture.md`, as a test: who may know whom, and what stands in one place only.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -6,6 +6,8 @@
 //!
 //! `cargo bench --bench outside [-- exec|pipe|pty|echo|idle]`
 
+#![expect(clippy::panic, reason = "a measurement that cannot be taken has no other way to end")]
+
 mod bare;
 mod service;
 

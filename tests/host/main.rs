@@ -1,5 +1,7 @@
 //! The host over real children: what its users see, without gRPC.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -179,7 +179,11 @@ async fn c10_interrupting_a_turn_ends_its_waits_and_no_process() {
     assert_eq!(with_argument("8210.11").len(), 1);
     session.clean().await.unwrap();
     let late = session.input(id, b"x").await.unwrap();
-    assert_eq!(late.exit.unwrap().reason(), pb::ExitReason::Cleaned, "the first call after the end brings it");
+    assert_eq!(
+        late.exit.unwrap().reason(),
+        pb::ExitReason::Cleaned,
+        "the first call after the end brings it"
+    );
     let later = session.input(id, b"x").await.unwrap_err();
     assert_eq!(reason(&later), "PROCESS_ENDED");
 }
