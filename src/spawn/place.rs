@@ -29,7 +29,7 @@ pub(super) fn place(shared: &Shared, tree: &Arc<Tree>) {
 
 fn try_place(home: &Home, tree: &Tree) {
     let leader = tree.leader.pid();
-    if tree.leader.is_reaped() && early_forks(tree).is_empty() {
+    if tree.leader.is_reaped() && has_left_nobody(tree) {
         return;
     }
     let cgroup = match home.create() {
@@ -68,8 +68,10 @@ fn gather(cgroup: &Cgroup, tree: &Tree) {
         if table::last_pid() == Some(tree.leader.pid()) {
             return;
         }
-        let outside: Vec<u32> = early_forks(tree).into_iter().filter(|pid| !cgroup.holds(*pid)).collect();
-        if outside.is_empty() {
+        let look =
+            || -> Vec<u32> { early_forks(tree).into_iter().filter(|pid| !cgroup.holds(*pid)).collect() };
+        let outside = look();
+        if outside.is_empty() && look().is_empty() {
             return;
         }
         for pid in outside {
@@ -78,6 +80,11 @@ fn gather(cgroup: &Cgroup, tree: &Tree) {
             }
         }
     }
+}
+
+/// A look can miss a process whose parent forks it and ends during the look; two do not miss the same one.
+fn has_left_nobody(tree: &Tree) -> bool {
+    early_forks(tree).is_empty() && early_forks(tree).is_empty()
 }
 
 /// The descendants of the child: those that still have their parents, and those that were handed to us.
@@ -89,7 +96,7 @@ fn early_forks(tree: &Tree) -> Vec<u32> {
         let of_its_session = |entry: &Entry| entry.session == leader;
         !leaders.contains(pid)
             && Entry::read(*pid).is_some_and(|entry| {
-                entry.alive && (of_its_session(&entry) || table::has_marks(*pid, tree.marks()))
+                entry.alive && (of_its_session(&entry) || table::orphan_has_marks(*pid, tree.marks()))
             })
     });
     found.extend(orphans);

@@ -10,6 +10,11 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+/// How long an `exec` may take to show an environment again, in looks and in the time between two of them. One that was
+/// started without any variable is looked at so often in vain, by each walk.
+const EXEC_LOOKS_MAX: u32 = 10;
+const EXEC_MOMENT: rustix::thread::Timespec = rustix::thread::Timespec { tv_sec: 0, tv_nsec: 500_000 };
+
 /// One process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -131,6 +136,21 @@ pub(super) fn has_marks(pid: u32, marks: &[Vec<u8>]) -> bool {
     }
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
     marks.iter().all(|mark| environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_slice()))
+}
+
+/// The same of an orphan that was handed to us, who may be one of ours in the middle of an `exec`: then its environment
+/// is empty, or cannot be read, for a moment that must not make it a stranger. Blocks for a few milliseconds at most.
+pub(super) fn orphan_has_marks(pid: u32, marks: &[Vec<u8>]) -> bool {
+    for _ in 0..EXEC_LOOKS_MAX {
+        if fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| !environment.is_empty()) {
+            return has_marks(pid, marks);
+        }
+        if !Entry::read(pid).is_some_and(|entry| entry.alive) {
+            return false;
+        }
+        let _ = rustix::thread::nanosleep(&EXEC_MOMENT);
+    }
+    has_marks(pid, marks)
 }
 
 /// The pid that the system gave out last. If it is a child's own, nobody has started anything since.

@@ -157,7 +157,11 @@ impl Tree {
                 || (number_is_ours
                     && entry.parent == me
                     && (entry.session == leader || entry.group == leader))
-                || table::has_marks(entry.pid, &self.marks);
+                || if entry.parent == me {
+                    table::orphan_has_marks(entry.pid, &self.marks)
+                } else {
+                    table::has_marks(entry.pid, &self.marks)
+                };
             if ours {
                 next.push(entry);
             }

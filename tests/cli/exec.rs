@@ -162,6 +162,21 @@ fn a_running_server_is_used_and_left_clean() {
 }
 
 #[test]
+fn an_interrupted_wait_kills_nothing() {
+    let server = Server::start();
+    let session = server.uexec(&["sessions", "create"]).ok().trim().to_owned();
+    let mut command = server.place.command(&["exec", "-S", &session, "--", "echo $$; sleep 300"]);
+    let mut running = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let pid = running.line();
+    assert!(server.uexec(&["interrupt"]).ok().starts_with("ended 1 waits; lives on: "));
+    let done = running.end();
+    assert!(done.code == 125 && done.stderr.contains("interrupted"), "{done:?}");
+    assert!(lives(&pid));
+    server.uexec(&["clean"]).ok();
+    assert!(!lives(&pid));
+}
+
+#[test]
 fn what_needs_a_server_says_so() {
     let place = Place::new();
     for args in [

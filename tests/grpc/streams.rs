@@ -102,6 +102,26 @@ async fn a_shutdown_is_told_on_every_stream_before_it_ends() {
 }
 
 #[tokio::test]
+async fn an_idle_stream_of_input_holds_no_shutdown_up() {
+    let bench = Bench::start().await;
+    let process = bench.start_ready(bench.cmd("echo ready; sleep 60")).await;
+    let (send, messages) = tokio::sync::mpsc::channel(1);
+    let open = pb::StdinOpen { session_id: bench.session.clone(), process_id: process, ..Default::default() };
+    let item = Some(pb::stream_stdin_request::Item::Open(open));
+    send.send(pb::StreamStdinRequest { item }).await.unwrap();
+    let stream = tokio_stream::wrappers::ReceiverStream::new(messages);
+    let idle = tokio::spawn({
+        let mut client = bench.exec.clone();
+        async move { client.stream_stdin(stream).await }
+    });
+    // The server has the first message once this call is answered on the same connection.
+    bench.process(process).await.unwrap();
+    assert!(bench.edge.shutdown().await, "streams end by themselves");
+    assert_refused(idle.await.unwrap(), Code::Unavailable, "SERVER_DRAINING");
+    drop(send);
+}
+
+#[tokio::test]
 async fn a_server_that_shuts_down_takes_no_new_work() {
     let bench = Bench::start().await;
     bench.host.shutdown().await;

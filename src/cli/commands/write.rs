@@ -24,7 +24,9 @@ const INPUT_BYTES_MAX: usize = 2_097_152;
   uexec write 1234 - <file    our stdin, as it is
   uexec write 1234            nothing: only waits for output
 
-What is printed is what the process wrote since the last answer. A Ctrl-C for a terminal is -n with $'\\x03'.")]
+What is printed is what the process wrote since the last answer. A Ctrl-C for a terminal is -n with $'\\x03'.
+
+Exit codes: 0 all input was delivered; 1 it was not.")]
 pub(crate) struct Args {
     #[command(flatten)]
     session: SessionArg,
@@ -70,6 +72,11 @@ async fn stdin() -> Result<Vec<u8>, Failure> {
 /// Writes.
 pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
     let content = args.content().await?;
+    let length = match &content {
+        Some(Content::Input(input)) => input.len() as u64,
+        Some(Content::Text(text)) => text.len() as u64,
+        None => 0,
+    };
     let mut client = global.connect().await?;
     let session_id = args.session.resolve(&mut client).await?;
     let request = pb::WriteStdinRequest {
@@ -95,10 +102,21 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
                 if let Some(end) = result.exit.as_ref().filter(|_| !global.json) {
                     output::note(&format!("process {} has {}", args.process, exit::words(end)));
                 }
-                return Ok(exit::OK);
+                return Ok(told_delivery(length, &result));
             }
             Some(Item::Draining(_) | Item::Keepalive(_)) | None => {}
         }
     }
     Err(Failure::new("the server ended the stream without a result"))
+}
+
+/// Input that did not arrive, because the process ended or the write was interrupted, is a no.
+fn told_delivery(length: u64, result: &pb::ExecResult) -> u8 {
+    let delivered =
+        result.stdin_end.zip(result.stdin_start).map_or(0, |(end, start)| end.saturating_sub(start));
+    if delivered >= length {
+        return exit::OK;
+    }
+    output::note(&format!("{delivered} of {length} bytes of input were delivered"));
+    exit::NO
 }

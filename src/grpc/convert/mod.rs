@@ -8,6 +8,7 @@ mod event;
 mod output;
 mod page;
 mod process;
+mod rights;
 
 use std::time::Duration;
 
@@ -17,10 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 pub(super) use call::{exec, input_bytes, one_shot, write};
 pub(super) use command::{LOCAL, environment, terminal_size};
-pub(super) use config::{
-    APPROVAL_EXPIRY_MS, Field, check_labels, config_to_wire, mask, policy_to_wire, profile_to_wire, settings,
-    widening,
-};
+pub(super) use config::{APPROVAL_EXPIRY_MS, Field, check_labels, config_to_wire, mask, settings, widening};
 pub(super) use event::event;
 use output::model_text;
 pub(super) use output::{cursor, flow, frame_bytes, gap, output, stream_options};
@@ -28,6 +26,7 @@ pub(super) use page::page;
 pub(super) use process::{
     Held, attempt_started, ended, exec_result, exit, exit_reason, process, size, state, survivors,
 };
+pub(super) use rights::{policy_to_wire, profile_to_wire};
 
 use crate::core::ids::{Fingerprint, ProcessId, RequestId, TurnId};
 use crate::core::session::Idempotency;

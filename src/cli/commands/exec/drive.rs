@@ -126,7 +126,11 @@ impl Drive {
                 }
                 Ok(exit::of(end))
             }
-            None => Err(Failure::new("the wait for the command was interrupted")),
+            // Interrupt kills nothing, so neither do we.
+            None => {
+                output::note("the wait was interrupted; in a session that goes on, so does the command");
+                Ok(exit::FAILED)
+            }
         }
     }
 }

@@ -1,0 +1,166 @@
+//! Policy and profile of a session, both ways.
+
+use super::config::{PATH_BYTES_MAX, known};
+use super::{Valid, bounded, invalid};
+use crate::core::policy::{ApprovalPolicy, Files, Granular, Network, Profile, Rights};
+use crate::grpc::pb;
+
+/// Entries of one list of a profile.
+const PATHS_MAX: usize = 256;
+/// Rules of one network policy.
+const RULES_MAX: usize = 1_024;
+
+/// Who is asked, and whether an automatic reviewer sees everything.
+pub(super) fn approval_policy(
+    wire: Option<pb::ApprovalPolicy>,
+    default: &Rights,
+) -> Valid<(ApprovalPolicy, bool)> {
+    let Some(wire) = wire else { return Ok((default.policy.clone(), default.strict_review)) };
+    let mode = known("config.approval_policy.mode", wire.mode)?;
+    let policy = match mode {
+        pb::ApprovalMode::Unspecified => default.policy.clone(),
+        pb::ApprovalMode::Never => ApprovalPolicy::Never,
+        pb::ApprovalMode::OnRequest => ApprovalPolicy::OnRequest,
+        pb::ApprovalMode::UnlessTrusted => ApprovalPolicy::UnlessTrusted,
+        pb::ApprovalMode::Granular => {
+            let pb::GranularApproval { rules, sandbox_approval, network, stdin } =
+                wire.granular.unwrap_or_default();
+            return Ok((
+                ApprovalPolicy::Granular(Granular { rules, sandbox_approval, network, stdin }),
+                wire.strict_review,
+            ));
+        }
+    };
+    if wire.granular.is_some() {
+        return invalid("config.approval_policy.granular", "has no meaning without mode GRANULAR");
+    }
+    Ok((policy, wire.strict_review))
+}
+
+/// What a sandbox is asked to allow.
+pub(super) fn profile(wire: Option<pb::SandboxProfile>, default: &Profile) -> Valid<Profile> {
+    let Some(wire) = wire else { return Ok(default.clone()) };
+    let kind = known("config.sandbox.kind", wire.kind)?;
+    let at_most = |field: &str, list: &[String]| match list.len() {
+        entries if entries > PATHS_MAX => {
+            invalid(field, format!("has {entries} entries; at most {PATHS_MAX} are allowed"))
+        }
+        _ => list.iter().try_for_each(|path| bounded(field, path, PATH_BYTES_MAX).map(drop)),
+    };
+    at_most("config.sandbox.writable_roots", &wire.writable_roots)?;
+    at_most("config.sandbox.protected_subpaths", &wire.protected_subpaths)?;
+    at_most("config.sandbox.deny_read", &wire.deny_read)?;
+    let workspace = (wire.writable_roots, wire.protected_subpaths);
+    let files = match (kind, &default.files) {
+        (pb::SandboxKind::Unspecified, Files::WorkspaceWrite { .. })
+        | (pb::SandboxKind::WorkspaceWrite, _) => {
+            return Ok(Profile {
+                files: workspace_write(workspace, &default.files)?,
+                network: network(wire.network)?,
+                deny_read: wire.deny_read,
+            });
+        }
+        (pb::SandboxKind::Unspecified, other) => other.clone(),
+        (pb::SandboxKind::ReadOnly, _) => Files::ReadOnly,
+        (pb::SandboxKind::FullAccess, _) => Files::FullAccess,
+        (pb::SandboxKind::External, _) => Files::External,
+    };
+    if !workspace.0.is_empty() {
+        return invalid("config.sandbox.writable_roots", "has no meaning without kind WORKSPACE_WRITE");
+    }
+    if !workspace.1.is_empty() {
+        return invalid("config.sandbox.protected_subpaths", "has no meaning without kind WORKSPACE_WRITE");
+    }
+    Ok(Profile { files, network: network(wire.network)?, deny_read: wire.deny_read })
+}
+
+fn workspace_write((roots, subpaths): (Vec<String>, Vec<String>), default: &Files) -> Valid<Files> {
+    if let Some(path) = roots.iter().find(|path| !path.starts_with('/')) {
+        return invalid("config.sandbox.writable_roots", format!("{path:?} is not an absolute path"));
+    }
+    let usual = match default {
+        Files::WorkspaceWrite { protected, .. } => protected.clone(),
+        Files::ReadOnly | Files::FullAccess | Files::External => vec![".git".to_owned()],
+    };
+    let protected = if subpaths.is_empty() { usual } else { subpaths };
+    Ok(Files::WorkspaceWrite { writable_roots: roots, protected })
+}
+
+fn network(wire: Option<pb::NetworkPolicy>) -> Valid<Network> {
+    let wire = wire.unwrap_or_default();
+    let mode = known("config.sandbox.network.mode", wire.mode)?;
+    if wire.rules.len() > RULES_MAX {
+        return invalid("config.sandbox.network.rules", format!("has more than {RULES_MAX} rules"));
+    }
+    let mut allow = Vec::new();
+    for (at, rule) in wire.rules.iter().enumerate() {
+        let field = |name: &str| format!("config.sandbox.network.rules[{at}].{name}");
+        if rule.host.is_empty() {
+            return invalid(field("host"), "is required");
+        }
+        if let Some(port) = rule.ports.iter().find(|port| !(1..=65_535).contains(*port)) {
+            return invalid(field("ports"), format!("{port} is no port"));
+        }
+        match known(&field("decision"), rule.decision)? {
+            pb::NetworkDecision::Unspecified => return invalid(field("decision"), "is required"),
+            pb::NetworkDecision::Allow => allow.push(rule.host.clone()),
+            pb::NetworkDecision::Ask | pb::NetworkDecision::Deny => {}
+        }
+    }
+    match mode {
+        pb::NetworkMode::Proxied => Ok(Network::Proxied { allow }),
+        _ if !wire.rules.is_empty() => {
+            invalid("config.sandbox.network.rules", "has no meaning without mode PROXIED")
+        }
+        pb::NetworkMode::Unspecified | pb::NetworkMode::Off => Ok(Network::Off),
+        pb::NetworkMode::On => Ok(Network::On),
+    }
+}
+
+/// Who is asked.
+pub(in crate::grpc) fn policy_to_wire(rights: &Rights) -> pb::ApprovalPolicy {
+    let (mode, granular) = match &rights.policy {
+        ApprovalPolicy::Never => (pb::ApprovalMode::Never, None),
+        ApprovalPolicy::OnRequest => (pb::ApprovalMode::OnRequest, None),
+        ApprovalPolicy::UnlessTrusted => (pb::ApprovalMode::UnlessTrusted, None),
+        ApprovalPolicy::Granular(Granular { rules, sandbox_approval, network, stdin }) => {
+            let granular = pb::GranularApproval {
+                rules: *rules,
+                sandbox_approval: *sandbox_approval,
+                network: *network,
+                stdin: *stdin,
+            };
+            (pb::ApprovalMode::Granular, Some(granular))
+        }
+    };
+    pb::ApprovalPolicy { mode: mode.into(), granular, strict_review: rights.strict_review }
+}
+
+/// What a sandbox allows.
+pub(in crate::grpc) fn profile_to_wire(profile: &Profile) -> pb::SandboxProfile {
+    let (kind, writable_roots, protected_subpaths) = match &profile.files {
+        Files::ReadOnly => (pb::SandboxKind::ReadOnly, Vec::new(), Vec::new()),
+        Files::WorkspaceWrite { writable_roots, protected } => {
+            (pb::SandboxKind::WorkspaceWrite, writable_roots.clone(), protected.clone())
+        }
+        Files::FullAccess => (pb::SandboxKind::FullAccess, Vec::new(), Vec::new()),
+        Files::External => (pb::SandboxKind::External, Vec::new(), Vec::new()),
+    };
+    let (mode, allow) = match &profile.network {
+        Network::Off => (pb::NetworkMode::Off, &[][..]),
+        Network::On => (pb::NetworkMode::On, &[][..]),
+        Network::Proxied { allow } => (pb::NetworkMode::Proxied, &allow[..]),
+    };
+    let rule = |host: &String| pb::NetworkRule {
+        host: host.clone(),
+        ports: Vec::new(),
+        decision: pb::NetworkDecision::Allow.into(),
+    };
+    pb::SandboxProfile {
+        kind: kind.into(),
+        writable_roots,
+        protected_subpaths,
+        deny_read: profile.deny_read.clone(),
+        network: Some(pb::NetworkPolicy { mode: mode.into(), rules: allow.iter().map(rule).collect() }),
+    }
+}
