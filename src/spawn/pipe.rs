@@ -18,6 +18,8 @@ use crate::host::ports::{Eof, Output, Stdin};
 /// What errors call a pipe.
 const PIPE: &str = "pipe";
 const NULL: &str = "/dev/null";
+/// From this many bytes in one read a stream counts as writing much: PIPE_BUF, what one write puts in whole.
+const MUCH: usize = 4096;
 /// Once the runtime has seen a hang-up it says *ready* for ever. If somebody then opens the other side again, through
 /// its name, there is nothing to read and no room to write, and yet no waiting. Nothing else answers *ready* and then
 /// *nothing* this often at a stretch; it counts as the hang-up that it was.
@@ -47,7 +49,8 @@ pub(super) fn open_pipes(with_stdin: bool) -> Result<Pipes, SpawnError> {
     let output = PipeOutput {
         stdout: Some(pipe::Receiver::from_owned_fd(stdout).map_err(watch)?),
         stderr: Some(pipe::Receiver::from_owned_fd(stderr).map_err(watch)?),
-        stderr_first: false,
+        turn: Stream::Stdout,
+        older: None,
     };
     Ok(Pipes { child: [child_in, child_out, child_err], output, stdin })
 }
@@ -57,8 +60,11 @@ pub(super) fn open_pipes(with_stdin: bool) -> Result<Pipes, SpawnError> {
 pub(super) struct PipeOutput {
     stdout: Option<pipe::Receiver>,
     stderr: Option<pipe::Receiver>,
-    /// Whose turn it is if both have something: a flood on one must not silence the other.
-    stderr_first: bool,
+    /// Who is read first if both have something. Short writes are taken in turns; who writes much goes on until what it
+    /// had written before the other did is read, and no longer: a flood must not silence the other.
+    turn: Stream,
+    /// What `turn` still holds of that, once the other was seen to hold something.
+    older: Option<u64>,
 }
 
 impl PipeOutput {
@@ -73,20 +79,41 @@ impl PipeOutput {
         *pipe = None;
         Poll::Ready(None)
     }
+
+    /// Bytes that wait in a pipe.
+    fn held(&self, stream: Stream) -> u64 {
+        let pipe = if stream == Stream::Stderr { &self.stderr } else { &self.stdout };
+        pipe.as_ref().and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok()).unwrap_or(0)
+    }
+
+    /// Decides who is next after so much was read from a stream.
+    fn pass(&mut self, stream: Stream, length: usize) {
+        let older = self.older.take().filter(|_| self.turn == stream);
+        let rest = match older {
+            Some(older) => older.saturating_sub(length as u64),
+            None if length < MUCH => 0,
+            None if self.held(other(stream)) == 0 => {
+                self.turn = stream;
+                return;
+            }
+            None => self.held(stream),
+        };
+        (self.turn, self.older) = if rest == 0 { (other(stream), None) } else { (stream, Some(rest)) };
+    }
+}
+
+const fn other(stream: Stream) -> Stream {
+    if matches!(stream, Stream::Stderr) { Stream::Stdout } else { Stream::Stderr }
 }
 
 impl Output for PipeOutput {
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut BytesMut) -> Poll<Option<Stream>> {
-        let order = if self.stderr_first {
-            [Stream::Stderr, Stream::Stdout]
-        } else {
-            [Stream::Stdout, Stream::Stderr]
-        };
         let mut waiting = false;
-        for stream in order {
+        for stream in [self.turn, other(self.turn)] {
+            let before = into.len();
             match self.poll_stream(stream, cx, into) {
                 Poll::Ready(Some(())) => {
-                    self.stderr_first = stream == Stream::Stdout;
+                    self.pass(stream, into.len() - before);
                     return Poll::Ready(Some(stream));
                 }
                 Poll::Ready(None) => {}
