@@ -161,8 +161,8 @@ fn hint(reason: &str) -> Option<&'static str> {
         "CREDENTIAL_REFUSED" => "name the server's token file with --token-file or $UEXEC_TOKEN_FILE",
         "UNKNOWN_SIGNAL" => "use a name such as TERM, INT or KILL",
         "NOT_IMPLEMENTED" | "SANDBOX_UNAVAILABLE" => {
-            "where running without sandbox and questions is acceptable, start the server with \
-             `uexec serve --allow-full-access`"
+            "where running without sandbox and questions is acceptable, ask for it by name (`uexec sessions create \
+             --full-access`), or start the server with `uexec serve --allow-full-access`"
         }
         "WIDENING_DENIED" => "the server's configuration decides what a session may do: see `[rights]` there",
         "CWD_IN_USE" => "`uexec clean` ends the terminals that hold it",

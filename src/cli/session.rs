@@ -98,3 +98,17 @@ mod tests {
         assert!(several.contains("hint: a ") && several.contains("hint: b "), "{several}");
     }
 }
+
+/// What asks for everything without questions, by name.
+pub(super) fn full_access() -> pb::SessionConfig {
+    let network = pb::NetworkPolicy { mode: pb::NetworkMode::On.into(), rules: Vec::new() };
+    let kind = pb::SandboxKind::FullAccess.into();
+    pb::SessionConfig {
+        approval_policy: Some(pb::ApprovalPolicy {
+            mode: pb::ApprovalMode::Never.into(),
+            ..Default::default()
+        }),
+        sandbox: Some(pb::SandboxProfile { kind, network: Some(network), ..Default::default() }),
+        ..Default::default()
+    }
+}

@@ -133,13 +133,17 @@ fn threads_stay_few() {
 }
 
 #[test]
-fn without_full_access_sessions_are_refused_with_the_way_out() {
+fn a_session_that_asks_for_nothing_is_refused_with_the_way_out() {
     let place = Place::new();
     let mut command = place.command(&["serve", "--log-format", "json"]);
     let mut running = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     running.line();
-    let refused = place.uexec(&["exec", "--", "true"]);
-    assert!(refused.code == 125 && refused.stderr.contains("--allow-full-access"), "{refused:?}");
+    let refused = place.uexec(&["sessions", "create"]);
+    assert!(refused.code == 125 && refused.stderr.contains("--full-access"), "{refused:?}");
+    let made = place.uexec(&["sessions", "create", "--full-access"]);
+    assert!(made.code == 0, "{made:?}");
+    let own = place.uexec(&["exec", "--", "exit 3"]);
+    assert!(own.code == 3, "the person's own command asks by name: {own:?}");
     running.signal(Signal::TERM);
     let done = running.end();
     for line in done.stderr.lines() {

@@ -62,6 +62,9 @@ struct Change {
     /// Whether shells may be login shells
     #[arg(long, value_name = "BOOL")]
     login_shell: Option<bool>,
+    /// Everything, without questions: the same as --approval never --profile full-access --network on
+    #[arg(long, conflicts_with_all = ["approval", "profile", "network"])]
+    full_access: bool,
     /// When somebody is asked
     #[arg(long, value_name = "POLICY")]
     approval: Option<Approval>,
@@ -135,6 +138,13 @@ impl Change {
         if let Some(profile) = self.profile {
             set("sandbox");
             config.sandbox = Some(self.sandbox(profile));
+        }
+        if self.full_access {
+            set("approval_policy");
+            set("sandbox");
+            let everything = session::full_access();
+            config.approval_policy = everything.approval_policy;
+            config.sandbox = everything.sandbox;
         }
         if self.max_processes.is_some() {
             set("limits");

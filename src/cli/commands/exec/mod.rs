@@ -151,7 +151,8 @@ impl Args {
         }
     }
 
-    /// What a session of our own is made with. Where the server sees our files, it starts in our directory.
+    /// What a session of our own is made with. Where the server sees our files, it starts in our directory. It is the
+    /// person's own command: it gets what the person has, unless a sandbox is asked for.
     fn session(&self, made_for: &str, same_machine: bool) -> pb::CreateSessionRequest {
         let here = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_owned));
         let sandbox = self.sandbox.map(|sandbox| pb::SandboxProfile {
@@ -163,8 +164,12 @@ impl Args {
             ..Default::default()
         });
         let cwd = here.filter(|_| same_machine).unwrap_or_default();
+        let config = match sandbox {
+            Some(_) => pb::SessionConfig { cwd, sandbox, ..Default::default() },
+            None => pb::SessionConfig { cwd, ..session::full_access() },
+        };
         pb::CreateSessionRequest {
-            config: Some(pb::SessionConfig { cwd, sandbox, ..Default::default() }),
+            config: Some(config),
             labels: [(LABEL.to_owned(), made_for.to_owned())].into(),
         }
     }
