@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sha2::{Digest as _, Sha256};
+
 use portable_pty::{CommandBuilder, PtyPair, PtySize, native_pty_system};
 
 #[expect(clippy::disallowed_methods, reason = "the bare side of a measurement")]
@@ -44,6 +46,32 @@ pub(crate) fn pipe(bytes: u64) -> Duration {
     child.wait().expect("head ends");
     assert_eq!(read, bytes);
     start.elapsed()
+}
+
+/// A program that writes `bytes` bytes, no two stretches of them alike.
+pub(crate) fn numbers(bytes: u64) -> String {
+    format!("seq 1 400000000 | head -c {bytes}")
+}
+
+/// The SHA-256 of what [`numbers`] writes.
+pub(crate) fn digest(bytes: u64) -> Vec<u8> {
+    let mut child = command("/bin/sh")
+        .args(["-c", &numbers(bytes)])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the shell starts");
+    let mut digest = Sha256::new();
+    let mut output = child.stdout.take().expect("a pipe");
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let read = output.read(&mut buffer).expect("the output");
+        if read == 0 {
+            break;
+        }
+        digest.update(&buffer[..read]);
+    }
+    child.wait().expect("the shell ends");
+    digest.finalize().to_vec()
 }
 
 /// Reads `bytes` from a child's terminal.

@@ -4,7 +4,8 @@
 //! same with `posix_spawn`, a pipe and a pseudo-terminal in this process. Rounds are interleaved, so that both sides
 //! see the same machine; a ratio is taken inside a round and the median of the rounds is printed.
 //!
-//! `cargo bench --bench outside [-- exec|pipe|pty|echo|idle]`
+//! `cargo bench --bench outside [-- exec|pipe|pty|echo|idle|churn|volume]`; the last two are run only when they are named:
+//! they take long, and check instead of measure.
 
 #![expect(clippy::panic, reason = "a measurement that cannot be taken has no other way to end")]
 
@@ -25,6 +26,14 @@ const PIPE_BYTES: u64 = 256 << 20;
 const TERMINAL_BYTES: u64 = 32 << 20;
 /// Idle terminals.
 const TERMINALS: u32 = 1_000;
+/// Short commands in a row, and how many before the descriptors are counted for the first time.
+const CHURN: usize = 10_000;
+const CHURN_WARM_UP: usize = 200;
+/// Bytes of the large transfer.
+const VOLUME_BYTES: u64 = 1 << 30;
+
+/// Descriptors that come and go with the runtime's own business.
+const DESCRIPTORS_SLACK: usize = 8;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
@@ -71,6 +80,31 @@ fn main() {
             before as f64 / f64::from(1 << 20),
         );
     }
+    if wanted.as_deref() == Some("churn") {
+        let client = std::cell::RefCell::new(client);
+        churn(&server, |count| {
+            runtime.block_on(client.borrow_mut().exec_true(count));
+        });
+    } else if wanted.as_deref() == Some("volume") {
+        let bare = bare::digest(VOLUME_BYTES);
+        for (terminal, name) in [(false, "a pipe"), (true, "a terminal")] {
+            let digest = runtime.block_on(client.digest(VOLUME_BYTES, terminal));
+            assert_eq!(digest, bare, "through {name}");
+            println!("{VOLUME_BYTES} bytes through {name} with BLOCK: the same SHA-256");
+        }
+    }
+}
+
+/// Many short commands leave no zombie and no descriptor.
+fn churn(server: &service::Server, run: impl Fn(usize)) {
+    run(CHURN_WARM_UP);
+    let before = server.descriptors();
+    run(CHURN);
+    let (after, zombies) = (server.descriptors(), server.zombies());
+    println!(
+        "{CHURN} short commands in a row: {zombies} zombies, descriptors {before} before, {after} after"
+    );
+    assert!(zombies == 0 && after <= before + DESCRIPTORS_SLACK, "something was left behind");
 }
 
 fn times(count: usize, mut once: impl FnMut() -> Duration) -> Vec<Duration> {

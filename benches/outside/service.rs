@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -92,6 +93,23 @@ impl Server {
     pub(crate) fn threads(&self) -> u64 {
         self.status("Threads")
     }
+
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("the server runs").count()
+    }
+
+    /// Children that have ended and that nobody has reaped.
+    pub(crate) fn zombies(&self) -> usize {
+        let parent = self.child.id().to_string();
+        let processes = fs::read_dir("/proc").expect("the process table").flatten();
+        let stats = processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+        stats
+            .filter(|stat| {
+                let mut fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+                fields.next() == Some("Z") && fields.next() == Some(parent.as_str())
+            })
+            .count()
+    }
 }
 
 impl Drop for Server {
@@ -142,16 +160,31 @@ impl Client {
         start.elapsed()
     }
 
+    /// The SHA-256 of what [`crate::bare::numbers`] writes, as it arrives.
+    pub(crate) async fn digest(&mut self, bytes: u64, tty: bool) -> Vec<u8> {
+        let script = format!("{}{}", if tty { "stty raw; " } else { "" }, crate::bare::numbers(bytes));
+        let mut request = self.start(&["/bin/sh", "-c", &script], tty);
+        request.follow = true;
+        let mut digest = Sha256::new();
+        self.run_with(request, |data| digest.update(data)).await;
+        digest.finalize().to_vec()
+    }
+
     /// Runs a command to its result; answers how much output came.
     async fn run(&mut self, request: ExecCommandRequest) -> u64 {
-        let mut stream = self.exec.exec_command(request).await.expect("a stream").into_inner();
         let mut read = 0;
+        self.run_with(request, |data| read += data.len() as u64).await;
+        read
+    }
+
+    async fn run_with(&mut self, request: ExecCommandRequest, mut sees: impl FnMut(&[u8])) {
+        let mut stream = self.exec.exec_command(request).await.expect("a stream").into_inner();
         while let Some(message) = stream.message().await.expect("no error") {
             match message.item {
-                Some(exec_command_response::Item::Output(output)) => read += output.data.len() as u64,
+                Some(exec_command_response::Item::Output(output)) => sees(&output.data),
                 Some(exec_command_response::Item::Result(result)) => {
                     assert!(result.exit.is_some_and(|exit| exit.shell_code == 0));
-                    return read;
+                    return;
                 }
                 _ => {}
             }
