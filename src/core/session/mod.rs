@@ -3,7 +3,8 @@
 //! ```text
 //!            ┌── start   a command becomes a process; one or two attempts
 //!  on_call ──┼── write   input, in order, one piece at a time
-//!  on_event ─┼── wait    calls that wait: yields, polls, conditions, interrupt
+//!  on_event ─┼── wait    calls that wait: yields, polls; condition: what they may wait for
+//!            ├── client  what clients do to their calls: interrupt, go away, follow
 //!  on_deadline── end     exit, last output, the kill ladder, tombstones
 //!            └── room    which process makes room for another
 //!                               └──► poll_effect, next_deadline
@@ -18,6 +19,8 @@
 //! process, except a one-shot. What is asked twice under one request id happens once.
 
 mod change;
+mod client;
+mod condition;
 mod effect;
 mod end;
 mod feed;

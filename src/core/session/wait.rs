@@ -1,18 +1,15 @@
 //! Calls that wait: starts, writes, polls, conditions; and what ends their waits.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::timers::Timer;
 use super::{
-    Answer, CallResult, Condition, ConditionEnd, Effect, FeedKind, InterruptReport, Progress, RequestState,
-    Session, TargetError, WaitEnd, WaitFor, WaitResult, WatchOutcome, WriteError,
+    Answer, CallResult, Condition, ConditionEnd, Effect, Progress, RequestState, Session, WaitEnd, WriteError,
 };
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, TurnId};
-use crate::core::limits::YIELD_MAX;
-use crate::core::process::{EndReason, Exit, Phase, Process};
+use crate::core::process::{Exit, Process};
 use crate::core::time::Instant;
 
 /// A call that waits, with every repeat that joined it.
@@ -368,223 +365,10 @@ impl Session {
         }
     }
 
-    pub(super) fn wait_for(&mut self, now: Instant, call: CallId, wait: WaitFor) {
-        let process = match self.known(wait.process) {
-            Ok(process) => process,
-            Err(unknown) => return self.reply(call, Answer::Wait(Err(unknown))),
-        };
-        let attempt = process.attempt_number();
-        let from = wait.from.unwrap_or_else(|| process.output_end());
-        self.touch(now, wait.process);
-        let watch = watched_condition(&wait.condition);
-        let kind = WaitKind::Condition { condition: wait.condition.clone(), watched: watch };
-        self.begin_wait(now, call, Wait::new(wait.turn, wait.process, attempt, from, kind, now));
-        if let Some(timeout) = wait.timeout {
-            self.timers.set(Timer::Wait(call), now + timeout);
-        }
-        if watch {
-            let (process, condition) = (wait.process, wait.condition);
-            self.effects.push_back(Effect::Watch { wait: call, process, attempt, from, condition });
-        }
-        self.check_condition(now, call);
-    }
-
-    /// Answers a wait whose condition is met already, or cannot be met any more.
-    pub(super) fn check_condition(&mut self, now: Instant, call: CallId) {
-        let Some(wait) = self.waits.get(&call) else { return };
-        let WaitKind::Condition { condition, watched } = &wait.kind else { return };
-        let Some(process) = self.processes.get(&wait.process) else { return };
-        let exited = process.exit().is_some();
-        let (closed, end) = process
-            .attempts
-            .iter()
-            .find(|attempt| attempt.number == wait.attempt)
-            .map_or((false, 0), |attempt| (attempt.outputs_closed, attempt.output_end));
-        let over = closed || matches!(process.phase, Phase::Ended { .. });
-        let outcome = match condition {
-            Condition::Exit if exited => Some(ConditionEnd::Met(None)),
-            Condition::Closed if exited && closed => Some(ConditionEnd::Met(None)),
-            Condition::Output if end > wait.from => Some(ConditionEnd::Met(Some((wait.from, end)))),
-            Condition::Output if over => Some(ConditionEnd::Ended),
-            // A process that has ended long ago is searched whole before the search gives up: see `on_watched`.
-            _ if *watched => None,
-            Condition::Exit | Condition::Closed | Condition::Output => None,
-            Condition::Literal(_) | Condition::Regex(_) | Condition::Quiet(_) => None,
-        };
-        if let Some(outcome) = outcome {
-            self.answer_condition(now, call, outcome);
-        }
-    }
-
-    /// Checks every condition about a process.
-    pub(super) fn check_conditions(&mut self, now: Instant, process: ProcessId) {
-        for call in self.waits_on(process) {
-            self.check_condition(now, call);
-        }
-    }
-
-    /// There is output: waits for any of it are over.
-    pub(super) fn meet_output_waits(
-        &mut self,
-        now: Instant,
-        process: ProcessId,
-        number: AttemptNumber,
-        end: u64,
-    ) {
-        let met: Vec<(CallId, u64)> = self
-            .waits
-            .iter()
-            .filter(|(_, wait)| wait.process == process && wait.attempt == number && wait.from < end)
-            .filter(|(_, wait)| matches!(wait.kind, WaitKind::Condition { condition: Condition::Output, .. }))
-            .map(|(call, wait)| (*call, wait.from))
-            .collect();
-        for (call, from) in met {
-            self.answer_condition(now, call, ConditionEnd::Met(Some((from, end))));
-        }
-    }
-
-    pub(super) fn on_watched(&mut self, now: Instant, call: CallId, outcome: WatchOutcome) {
-        let end = match outcome {
-            WatchOutcome::Found { from, to } => ConditionEnd::Met(Some((from, to))),
-            WatchOutcome::Lost { from, to } => ConditionEnd::Lost { from, to },
-            WatchOutcome::Ended { .. } => ConditionEnd::Ended,
-        };
-        if let Some(Wait { kind: WaitKind::Condition { watched, .. }, .. }) = self.waits.get_mut(&call) {
-            *watched = false;
-            self.answer_condition(now, call, end);
-        }
-    }
-
-    pub(super) fn answer_condition(&mut self, now: Instant, call: CallId, end: ConditionEnd) {
-        let Some(wait) = self.end_wait(call) else { return };
-        let Some(process) = self.processes.get(&wait.process) else { return };
-        let output_end = process
-            .attempts
-            .iter()
-            .find(|attempt| attempt.number == wait.attempt)
-            .map_or(0, |a| a.output_end);
-        let result = WaitResult { end, exit: process.exit().copied(), attempt: wait.attempt, output_end };
-        for caller in wait.callers {
-            self.reply(caller, Answer::Wait(Ok(result.clone())));
-        }
-        self.client_changed(now, wait.process);
-    }
-
-    /// Ends every wait of a turn. No process ends, except one-shots, whose wait is their life.
-    pub(super) fn interrupt(&mut self, now: Instant, call: CallId, turn: &TurnId) {
-        let of_turn: Vec<CallId> =
-            self.waits.iter().filter(|(_, wait)| wait.turn == *turn).map(|(call, _)| *call).collect();
-        let mut report = InterruptReport::default();
-        let mut waited_for = BTreeSet::new();
-        for waiting in of_turn {
-            let Some(wait) = self.waits.get(&waiting) else { continue };
-            let process = wait.process;
-            waited_for.insert(process);
-            report.waits += 1;
-            match wait.kind {
-                WaitKind::OneShot => {
-                    report.one_shots.push(process);
-                    self.begin_kill(now, process, EndReason::Interrupted, None);
-                    self.answer(now, waiting, WaitEnd::OneShotInterrupted);
-                }
-                WaitKind::Write(_) => self.stop_or_answer_write(now, waiting, WaitEnd::Interrupted),
-                WaitKind::Condition { .. } => self.answer_condition(now, waiting, ConditionEnd::Interrupted),
-                WaitKind::Start { .. } | WaitKind::Poll { .. } => {
-                    self.answer(now, waiting, WaitEnd::Interrupted)
-                }
-            }
-        }
-        report.alive = self
-            .processes
-            .values()
-            .filter(|process| process.turn == *turn || waited_for.contains(&process.id))
-            .filter(|process| process.exit().is_none() && !process.is_one_shot())
-            .map(|process| process.id)
-            .collect();
-        self.publish(now, None, FeedKind::Interrupted { turn: turn.clone(), waits: report.waits });
-        self.reply(call, Answer::Interrupted(report));
-    }
-
-    /// A client went away. A process is not touched by that, except a one-shot, whose client's wait is its life.
-    pub(super) fn on_dropped(&mut self, now: Instant, call: CallId) {
-        for process in self.processes.values_mut() {
-            process.followers.retain(|follower| *follower != call);
-        }
-        let waiting =
-            self.waits.iter().find(|(_, wait)| wait.callers.contains(&call)).map(|(first, _)| *first);
-        if let Some(first) = waiting
-            && let Some(wait) = self.waits.get_mut(&first)
-        {
-            wait.callers.retain(|caller| *caller != call);
-            if wait.callers.is_empty() {
-                match wait.kind {
-                    // A delivery goes on to its own deadline, so that its outcome is known to a repeat. One without a
-                    // deadline gets one: a child that does not read must not keep the lane for somebody who is gone.
-                    WaitKind::Write(WriteWait { collect: None, stopping: None, .. }) => {
-                        self.set_yield(now, first, YIELD_MAX);
-                    }
-                    WaitKind::Write(_) => {}
-                    _ => self.abandon(now, first),
-                }
-            }
-        }
-        let followed: Vec<ProcessId> = self.processes.keys().copied().collect();
-        for process in followed {
-            self.client_changed(now, process);
-        }
-    }
-
-    fn abandon(&mut self, now: Instant, call: CallId) {
-        let Some(wait) = self.end_wait(call) else { return };
-        if let Some(request) = wait.request.as_ref().and_then(|request| self.requests.get_mut(request)) {
-            request.state = RequestState::Abandoned;
-        }
-        if matches!(wait.kind, WaitKind::OneShot) {
-            self.begin_kill(now, wait.process, EndReason::Disconnected, None);
-        }
-    }
-
-    pub(super) fn attach(&mut self, now: Instant, call: CallId, process: ProcessId) {
-        match self.processes.get_mut(&process) {
-            None => self.reply(call, Answer::Attached(Err(TargetError::Unknown { process }))),
-            Some(known) => {
-                known.followers.push(call);
-                if let Some(exit) = known.exit().copied() {
-                    let progress = Progress::Exited { process, exit };
-                    self.effects.push_back(Effect::Progress { call, progress });
-                }
-                self.touch(now, process);
-                self.client_changed(now, process);
-            }
-        }
-    }
-
-    /// Starts or stops the clock of life without a client.
-    pub(super) fn client_changed(&mut self, now: Instant, id: ProcessId) {
-        let Some(process) = self.processes.get(&id) else { return };
-        let Some(bound) = process.timeouts.after_disconnect else { return };
-        let timer = Timer::AfterDisconnect(id);
-        let has_client = !process.followers.is_empty()
-            || self.waits.values().any(|wait| wait.process == id && !wait.callers.is_empty());
-        if has_client || process.exit().is_some() || process.attempt().is_none() {
-            self.timers.stop(&timer);
-        } else if self.timers.is_unset(&timer) {
-            self.timers.set(timer, now + bound);
-        }
-    }
-
     /// An answer that a write gets in place of a result.
     pub(super) fn refuse_write(&mut self, now: Instant, call: CallId, refusal: WriteError) {
         let Some(wait) = self.end_wait(call) else { return };
         self.settle(now, wait, &Answer::Write(Err(refusal)));
-    }
-}
-
-/// Whether the host has to look for the condition in the output.
-const fn watched_condition(condition: &Condition) -> bool {
-    match condition {
-        Condition::Literal(_) | Condition::Regex(_) | Condition::Quiet(_) => true,
-        Condition::Exit | Condition::Closed | Condition::Output => false,
     }
 }
 
