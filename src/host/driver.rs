@@ -4,6 +4,8 @@
 //! answered. It never waits for anything but its next input: starting, pumping and searching are tasks of their own.
 //! At one instant events come before calls and calls before deadlines; `docs/determinism.md` tells why.
 
+mod perform;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,17 +17,13 @@ use super::clock::Clock;
 use super::feed::Feed;
 use super::handle::Opened;
 use super::log::OutputLog;
-use super::pattern::look_for;
-use super::ports::{self, Control, Spawned, Spawner};
+use super::ports::{Control, Spawned, Spawner};
 use super::pump::{Order, PUMP_ORDERS_BOUND, Pump};
 use super::stream::Update;
 use crate::core::ids::{AttemptNumber, CallId, ProcessId};
-use crate::core::limits::TOMBSTONE_BYTES;
 use crate::core::output::Flow;
-use crate::core::session::{
-    Answer, Call, Condition, ControlFailure, Effect, Event, Progress, Session, WatchOutcome, WriteOutcome,
-};
-use crate::core::spawn::{SpawnError, SpawnPlan};
+use crate::core::session::{Call, Event, Session};
+use crate::core::spawn::SpawnError;
 use crate::core::time::Instant;
 
 /// Events that may wait for a driver; a pump that finds it full waits, and with it its child.
@@ -336,161 +334,6 @@ impl Driver {
 
     fn running(&self, process: ProcessId) -> Option<&Running> {
         self.latest(process)?.running.as_ref()
-    }
-
-    /// Carries out everything the core wants, including what that brings about at once.
-    fn perform(&mut self) {
-        while let Some(effect) = self.session.poll_effect() {
-            if let Some(event) = self.carry_out(effect) {
-                self.session.on_event(self.clock.now(), event);
-            }
-        }
-    }
-
-    fn carry_out(&mut self, effect: Effect) -> Option<Event> {
-        match effect {
-            Effect::Spawn { process, attempt, plan } => self.spawn(process, attempt, plan),
-            Effect::Write { process, write, data, eof } => {
-                let order = Order::Write { write, data, eof };
-                let sent =
-                    self.running(process).is_some_and(|running| running.orders.try_send(order).is_ok());
-                let outcome = WriteOutcome::Broken;
-                return (!sent).then_some(Event::Wrote { process, write, taken: 0, outcome });
-            }
-            Effect::StopWrite { process, write } => {
-                if let Some(running) = self.running(process) {
-                    // A pump that has ended has told how its write ended.
-                    running.orders.try_send(Order::Stop(write)).ok();
-                }
-            }
-            Effect::Signal { process, signal, scope, call } => {
-                let result = self
-                    .running(process)
-                    .map_or(Err(ports::ControlError::Gone), |running| running.control.signal(signal, scope));
-                return call
-                    .map(|call| Event::Controlled { call, result: result.map_err(ControlFailure::from) });
-            }
-            Effect::Resize { process, size, call } => {
-                let result = self
-                    .running(process)
-                    .map_or(Err(ports::ControlError::Gone), |running| running.control.resize(size));
-                return Some(Event::Controlled { call, result: result.map_err(ControlFailure::from) });
-            }
-            Effect::KillTree { process } => {
-                if let Some(running) = self.running(process) {
-                    running.control.kill_tree();
-                }
-            }
-            Effect::Survey { process } => return self.survey(process),
-            Effect::Watch { wait, process, attempt, from, condition } => {
-                return self.watch(wait, process, attempt, from, condition);
-            }
-            Effect::Unwatch { wait } => {
-                if let Some(watch) = self.watches.remove(&wait) {
-                    watch.abort();
-                }
-            }
-            Effect::Trim { process } => {
-                for held in self.processes.get(&process).into_iter().flatten() {
-                    held.log.trim(TOMBSTONE_BYTES);
-                }
-            }
-            Effect::Forget { process } => drop(self.processes.remove(&process)),
-            Effect::Progress { call, progress } => self.progress(call, progress),
-            Effect::Reply { call, answer } => self.reply(call, answer),
-            Effect::Publish(event) => self.feed.publish(event),
-        }
-        None
-    }
-
-    /// The log is there before the child, so that nothing it says is missed.
-    fn spawn(&mut self, process: ProcessId, attempt: AttemptNumber, plan: SpawnPlan) {
-        let held = Held {
-            number: attempt,
-            log: Arc::new(OutputLog::new()),
-            grown: Arc::new(AtomicBool::new(false)),
-            running: None,
-            outputs_closed: false,
-            tree_gone: false,
-        };
-        self.processes.entry(process).or_default().push(held);
-        let spawning = self.spawner.spawn(plan);
-        let (events, clock) = (self.events.clone(), self.clock);
-        tokio::spawn(async move {
-            let result = spawning.await;
-            let at = clock.now();
-            // If the driver is gone, the child goes with the message.
-            events.send(Happened::Spawned { process, attempt, result, at }).await.ok();
-        });
-    }
-
-    fn survey(&self, process: ProcessId) -> Option<Event> {
-        let Some(running) = self.running(process) else {
-            return Some(Event::Surveyed { process, alive: Vec::new() });
-        };
-        let (listing, events) = (running.control.descendants(), self.events.clone());
-        tokio::spawn(async move {
-            let alive = listing.await;
-            events.send(Event::Surveyed { process, alive }.into()).await.ok();
-        });
-        None
-    }
-
-    fn watch(
-        &mut self,
-        wait: CallId,
-        process: ProcessId,
-        attempt: AttemptNumber,
-        from: u64,
-        condition: Condition,
-    ) -> Option<Event> {
-        let Some(held) = self.held(process, attempt) else {
-            return Some(Event::Watched { wait, outcome: WatchOutcome::Ended { at: from } });
-        };
-        let (log, events) = (Arc::clone(&held.log), self.events.clone());
-        let search = tokio::spawn(async move {
-            let outcome = look_for(&log, from, condition).await;
-            events.send(Event::Watched { wait, outcome }.into()).await.ok();
-        });
-        self.watches.insert(wait, search.abort_handle());
-        None
-    }
-
-    fn progress(&self, call: CallId, progress: Progress) {
-        let Some(caller) = self.callers.get(&call) else { return };
-        let update = match progress {
-            Progress::Collecting { process, attempt, from } => {
-                let Some(held) = self.held(process, attempt) else { return };
-                let reader = held.log.reader(from, caller.flow);
-                Update::Collecting { process, attempt, reader }
-            }
-            Progress::AttemptStarted { process, attempt } => Update::AttemptStarted { process, attempt },
-            Progress::Started { process, argv, cwd } => Update::Started { process, argv, cwd },
-            Progress::Exited { exit, .. } => Update::Exited { exit },
-        };
-        // The channel holds every update that one call can get; only a caller that is gone cannot be told.
-        caller.updates.try_send(update).ok();
-    }
-
-    fn reply(&mut self, call: CallId, answer: Answer) {
-        let Some(caller) = self.callers.remove(&call) else { return };
-        let log = match &answer {
-            Answer::Exec(Ok(result)) | Answer::Write(Ok(result)) => {
-                self.held(result.process, result.attempt).map(|held| Arc::clone(&held.log))
-            }
-            _ => None,
-        };
-        caller.updates.try_send(Update::Answer { answer: Box::new(answer), log }).ok();
-    }
-}
-
-impl From<ports::ControlError> for ControlFailure {
-    fn from(error: ports::ControlError) -> Self {
-        match error {
-            ports::ControlError::Gone => Self::Gone,
-            ports::ControlError::NoTerminal => Self::NoTerminal,
-            ports::ControlError::Refused { reason } => Self::Refused { reason },
-        }
     }
 }
 
