@@ -75,6 +75,9 @@ async fn play_all(lines: &str) {
             Err(problem) => {
                 println!("FAIL {} {seconds:.1}s {}: {problem}", case.id, case.title);
                 let _ = writeln!(failed, "{}: {problem}", case.id);
+                if let Some(lost) = servers.lost() {
+                    panic!("{}: {lost}", case.id);
+                }
             }
         }
     }
@@ -90,6 +93,10 @@ struct Servers {
 }
 
 impl Servers {
+    fn lost(&mut self) -> Option<String> {
+        [&mut self.own, &mut self.nobody].into_iter().flatten().find_map(Server::lost)
+    }
+
     async fn of(&mut self, user: &str) -> Result<&Server, &'static str> {
         let root = rustix::process::geteuid().is_root();
         let (slot, nobody) = match (user, root) {

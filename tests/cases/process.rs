@@ -177,7 +177,8 @@ async fn attach(
                 }
             };
             if problem.is_some() {
-                news.send_modify(|seen| seen.problem = problem);
+                // The first one is the cause of the others.
+                news.send_modify(|seen| seen.problem = seen.problem.take().or(problem));
             }
         }
     });

@@ -100,15 +100,27 @@ impl Server {
 
     async fn channel(&self, role: &str) -> Channel {
         let address = format!("unix:{}", self.socket(role).display());
+        // A small window: what a client has not asked for yet is not sent ahead, so that a call whose stream is left
+        // unread holds its process back.
+        let endpoint = Endpoint::from_shared(address.clone()).unwrap().initial_stream_window_size(65_535);
         let mut tries = 0;
         loop {
-            match Endpoint::from_shared(address.clone()).unwrap().connect().await {
+            match endpoint.connect().await {
                 Ok(channel) => return channel,
                 Err(error) if tries == 50 => panic!("cannot connect to {address}: {error}"),
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
             tries += 1;
         }
+    }
+
+    /// How it ended, if it is gone though nobody here stopped it.
+    pub(crate) fn lost(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!(
+            "the server is gone: {status}; its runtime directory exists: {}",
+            self.runtime.path().exists()
+        ))
     }
 
     pub(crate) fn pid(&self) -> u32 {
