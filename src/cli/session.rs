@@ -76,6 +76,20 @@ pub(super) async fn all(client: &mut Client) -> Result<Vec<pb::Session>, Failure
     }
 }
 
+/// What asks for everything without questions, by name.
+pub(super) fn full_access() -> pb::SessionConfig {
+    let network = pb::NetworkPolicy { mode: pb::NetworkMode::On.into(), rules: Vec::new() };
+    let kind = pb::SandboxKind::FullAccess.into();
+    pb::SessionConfig {
+        approval_policy: Some(pb::ApprovalPolicy {
+            mode: pb::ApprovalMode::Never.into(),
+            ..Default::default()
+        }),
+        sandbox: Some(pb::SandboxProfile { kind, network: Some(network), ..Default::default() }),
+        ..Default::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,19 +110,5 @@ mod tests {
         );
         let several = only(vec![session("a", None), session("b", None)]).expect_err("two").to_text();
         assert!(several.contains("hint: a ") && several.contains("hint: b "), "{several}");
-    }
-}
-
-/// What asks for everything without questions, by name.
-pub(super) fn full_access() -> pb::SessionConfig {
-    let network = pb::NetworkPolicy { mode: pb::NetworkMode::On.into(), rules: Vec::new() };
-    let kind = pb::SandboxKind::FullAccess.into();
-    pb::SessionConfig {
-        approval_policy: Some(pb::ApprovalPolicy {
-            mode: pb::ApprovalMode::Never.into(),
-            ..Default::default()
-        }),
-        sandbox: Some(pb::SandboxProfile { kind, network: Some(network), ..Default::default() }),
-        ..Default::default()
     }
 }
