@@ -1,6 +1,7 @@
 //! The service, as a client sees it.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,7 +31,8 @@ pub(crate) struct Server {
 impl Server {
     #[expect(clippy::disallowed_methods, reason = "the server under measurement")]
     pub(crate) fn start() -> Self {
-        let runtime_dir = TempDir::new().expect("a folder");
+        let private = Permissions::from_mode(0o700);
+        let runtime_dir = tempfile::Builder::new().permissions(private).tempdir().expect("a folder");
         let child = Command::new(env!("CARGO_BIN_EXE_uexec"))
             .arg("serve")
             .arg("--runtime-dir")
