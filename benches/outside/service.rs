@@ -71,7 +71,7 @@ impl Server {
                 network: Some(pb::NetworkPolicy { mode: pb::NetworkMode::On.into(), ..Default::default() }),
                 ..Default::default()
             }),
-            limits: Some(pb::SessionLimits { max_processes: Some(5_000), ..Default::default() }),
+            limits: Some(pb::SessionLimits { max_processes: Some(4_096), ..Default::default() }),
             ..Default::default()
         };
         let request = pb::CreateSessionRequest { config: Some(config), ..Default::default() };
