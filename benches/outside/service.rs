@@ -51,8 +51,9 @@ impl Server {
         panic!("the server does not listen");
     }
 
+    /// The reviewer's: an agent may not give itself room for so many processes.
     fn socket(&self) -> PathBuf {
-        self.runtime_dir.path().join("agent.sock")
+        self.runtime_dir.path().join("reviewer.sock")
     }
 
     pub(crate) async fn connect(&self) -> Client {
