@@ -131,19 +131,27 @@ pub(super) fn try_children_of(pid: u32) -> io::Result<Vec<u32>> {
 
 /// Whether the environment that `pid` was started with holds all of `marks`, each `NAME=value`.
 pub(super) fn has_marks(pid: u32, marks: &[Vec<u8>]) -> bool {
-    if marks.is_empty() {
-        return false;
-    }
-    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+    !marks.is_empty() && environment(pid).is_some_and(|environment| holds(&environment, marks))
+}
+
+/// The environment that `pid` was started with; `None` if it has none, or does not show it.
+fn environment(pid: u32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/environ")).ok().filter(|environment| !environment.is_empty())
+}
+
+fn holds(environment: &[u8], marks: &[Vec<u8>]) -> bool {
     marks.iter().all(|mark| environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_slice()))
 }
 
 /// The same of an orphan that was handed to us, who may be one of ours in the middle of an `exec`: then its environment
 /// is empty, or cannot be read, for a moment that must not make it a stranger. Blocks for a few milliseconds at most.
 pub(super) fn orphan_has_marks(pid: u32, marks: &[Vec<u8>]) -> bool {
+    if marks.is_empty() {
+        return false;
+    }
     for _ in 0..EXEC_LOOKS_MAX {
-        if fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| !environment.is_empty()) {
-            return has_marks(pid, marks);
+        if let Some(environment) = environment(pid) {
+            return holds(&environment, marks);
         }
         if !Entry::read(pid).is_some_and(|entry| entry.alive) {
             return false;

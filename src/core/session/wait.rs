@@ -202,9 +202,13 @@ impl Session {
 
     /// Tells every client that follows a process of its end.
     pub(super) fn tell_followers_of_exit(&mut self, process: ProcessId, exit: Exit) {
+        self.tell_followers(process, &[Progress::Exited { process, exit }]);
+    }
+
+    fn tell_followers(&mut self, process: ProcessId, steps: &[Progress]) {
         for follower in self.processes.get(&process).map_or(&[][..], |known| &known.followers) {
-            let progress = Progress::Exited { process, exit };
-            self.effects.push_back(Effect::Progress { call: *follower, progress });
+            let told = steps.iter().cloned().map(|progress| Effect::Progress { call: *follower, progress });
+            self.effects.extend(told);
         }
     }
 
@@ -219,10 +223,7 @@ impl Session {
                 self.effects.extend(told);
             }
         }
-        for follower in self.processes.get(&process).map_or(&[][..], |known| &known.followers) {
-            let told = steps.iter().cloned().map(|progress| Effect::Progress { call: *follower, progress });
-            self.effects.extend(told);
-        }
+        self.tell_followers(process, steps);
     }
 
     /// Sets a call's yield deadline, from now on.
