@@ -15,7 +15,7 @@ type Keys = Vec<(&'static str, String)>;
 pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) {
     match kind {
         FeedKind::AttemptStarted { process, attempt, .. } => {
-            (Some(*process), "attempt_started", vec![("n", attempt.get().to_string())])
+            (Some(*process), "attempt_started", vec![("n", attempt.number.get().to_string())])
         }
         FeedKind::AttemptDenied { process, attempt, .. } => {
             (Some(*process), "attempt_denied", vec![("n", attempt.get().to_string())])
@@ -128,6 +128,7 @@ fn exit_keys(exit: &Exit) -> Keys {
     let reason = match exit.reason {
         EndReason::Exited => "exited",
         EndReason::Signalled => "signalled",
+        EndReason::OutOfMemory => "out_of_memory",
         EndReason::Timeout(TimeoutKind::OneShot) => "one_shot_timeout",
         EndReason::Timeout(TimeoutKind::Hard) => "hard_timeout",
         EndReason::Timeout(TimeoutKind::NoOutput) => "no_output_timeout",

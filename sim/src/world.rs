@@ -184,7 +184,7 @@ impl<'a> World<'a> {
         let acts = program.acts.iter().map(|act| act.get_ref().clone()).collect();
         self.children.insert(process, Child::new(acts, matches!(plan.stdio, Stdio::Terminal(_))));
         let started =
-            Event::Spawned { process, attempt, pid: None, enforced: Enforced::Nothing, at: self.now };
+            Event::Spawned { process, attempt, pid: None, enforced: Enforced::default(), at: self.now };
         self.session.on_event(self.now, started);
         self.next_act_after(process, 0);
     }

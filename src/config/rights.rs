@@ -121,6 +121,10 @@ impl Default for Grant {
     }
 }
 
+fn allow(host: &String) -> policy::NetworkRule {
+    policy::NetworkRule { host: host.clone(), ports: Vec::new(), decision: policy::NetworkDecision::Allow }
+}
+
 impl Grant {
     /// Everything, without questions.
     pub fn unrestricted() -> Self {
@@ -151,7 +155,9 @@ impl Grant {
                 network: match self.network {
                     Network::Off => policy::Network::Off,
                     Network::On => policy::Network::On,
-                    Network::Proxied => policy::Network::Proxied { allow: self.proxy_allow.clone() },
+                    Network::Proxied => {
+                        policy::Network::Proxied { rules: self.proxy_allow.iter().map(allow).collect() }
+                    }
                 },
                 deny_read: self.deny_read.clone(),
             },

@@ -249,6 +249,7 @@ impl Command {
                 None => Stdio::Pipes { stdin: self.stdin },
             },
             sandbox: None,
+            limits: crate::core::spawn::ResourceLimits::default(),
         }
     }
 

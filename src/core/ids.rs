@@ -44,6 +44,14 @@ text_id! {
     TurnId
 }
 text_id! {
+    /// An approval question; unique on the server.
+    ApprovalId
+}
+text_id! {
+    /// A kept approval; unique on the server.
+    GrantId
+}
+text_id! {
     /// A caller's name for one request, which makes it idempotent.
     RequestId
 }
@@ -151,6 +159,16 @@ impl IdGenerator {
     /// A session's id: 128 random bits.
     pub fn session_id(&mut self) -> String {
         format!("ses_{:016x}{:016x}", self.next(), self.next())
+    }
+
+    /// A question's id: 128 random bits.
+    pub fn approval_id(&mut self) -> ApprovalId {
+        ApprovalId::new(format!("apr_{:016x}{:016x}", self.next(), self.next()))
+    }
+
+    /// A grant's id: 128 random bits.
+    pub fn grant_id(&mut self) -> GrantId {
+        GrantId::new(format!("grt_{:016x}{:016x}", self.next(), self.next()))
     }
 
     /// A seed for another generator.

@@ -74,6 +74,10 @@ pub const REQUESTS_PER_PROCESS_MAX: usize = 4_096;
 /// One piece of input.
 pub const INPUT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
+/// Port of the loopback of a child with a proxied network at which the service's proxy listens; each such child has a
+/// loopback of its own, so it is always free.
+pub const PROXY_PORT: u16 = 3128;
+
 /// The bounds that an operator or a session may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

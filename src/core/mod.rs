@@ -15,6 +15,7 @@
 //! source, or gRPC. Output bytes never pass through a session: it hears offsets. `tests/architecture.rs` and the
 //! feature-less build keep this true.
 
+pub mod approval;
 pub mod command;
 pub mod ids;
 pub mod limits;

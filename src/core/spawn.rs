@@ -16,8 +16,10 @@ pub struct SpawnPlan {
     pub env: Vec<EnvVar>,
     /// How the child's three descriptors are connected.
     pub stdio: Stdio,
-    /// What the sandbox must enforce; `None` starts the child as it is.
+    /// What the sandbox must enforce, every path absolute; `None` starts the child as it is.
     pub sandbox: Option<Profile>,
+    /// What it may use.
+    pub limits: ResourceLimits,
 }
 
 /// How a child's descriptors are connected.
@@ -32,13 +34,77 @@ pub enum Stdio {
     },
 }
 
-/// What really holds a child, as the spawner reports it.
+/// What really holds a child, as the spawner reports it. The plan's profile applies whole if there was one, else the
+/// child would not have been started.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Enforced {
+    /// By what the profile is enforced; empty without a profile.
+    pub mechanisms: Vec<Mechanism>,
+    /// Which resource limits are in force; each of the plan's.
+    pub limits: Vec<EnforcedLimit>,
+}
+
+/// A part of the system that enforces a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mechanism {
+    /// Namespaces of bubblewrap.
+    Bubblewrap,
+    /// A filter of system calls.
+    Seccomp,
+    /// The kernel's access rights on paths and ports.
+    Landlock,
+    /// The service's own proxy in front of the network.
+    Proxy,
+    /// A script that plays a sandbox, in tests.
+    Script,
+}
+
+impl Mechanism {
+    /// Its name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bubblewrap => "bubblewrap",
+            Self::Seccomp => "seccomp",
+            Self::Landlock => "landlock",
+            Self::Proxy => "proxy",
+            Self::Script => "script",
+        }
+    }
+}
+
+/// Upper bounds on what a child and its descendants may use; absent ones bound nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ResourceLimits {
+    /// Memory: in a cgroup of all together, else the address space of each.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads alive at once.
+    pub pids_max: Option<u32>,
+    /// Processor time, rounded up to seconds where the system counts so.
+    pub cpu_time: Option<Duration>,
+    /// Open descriptors of each process.
+    pub open_files_max: Option<u32>,
+    /// Size of each file that is written.
+    pub file_size_bytes: Option<u64>,
+}
+
+/// A resource limit in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Enforced {
-    /// No sandbox was asked for and none applies.
-    Nothing,
-    /// The plan's profile, whole.
-    Profile,
+pub struct EnforcedLimit {
+    /// Its name on the wire, such as `memory_bytes`.
+    pub name: &'static str,
+    /// Its value, in the unit of its name on the wire.
+    pub value: u64,
+    /// By what.
+    pub by: LimitMechanism,
+}
+
+/// What enforces a resource limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitMechanism {
+    /// A controller of cgroup v2: of all processes together.
+    Cgroup,
+    /// A limit of the process: of each process alone, or of the user.
+    Rlimit,
 }
 
 /// Why a child could not be started. Nothing is left behind by any of these.
@@ -110,6 +176,14 @@ pub enum SpawnError {
     /// The sandbox asked for cannot be enforced here.
     #[error("the sandbox cannot be enforced: {reason}")]
     SandboxUnavailable {
+        /// What is missing, and the way out.
+        reason: String,
+    },
+    /// A resource limit cannot be enforced here.
+    #[error("the limit {limit} cannot be enforced: {reason}")]
+    LimitUnenforceable {
+        /// Its name on the wire.
+        limit: &'static str,
         /// What is missing, and the way out.
         reason: String,
     },

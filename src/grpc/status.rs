@@ -576,6 +576,12 @@ fn spawn(error: SpawnError, shell: bool) -> Status {
             .fact("cause", reason)
             .state("SANDBOX", "sandbox")
             .into(),
+        SpawnError::LimitUnenforceable { limit, .. } => {
+            Refusal::new(ErrorReason::LimitUnenforceable, message)
+                .fact("limit", limit)
+                .state("LIMIT", limit)
+                .into()
+        }
         SpawnError::System { path, reason, .. } => {
             Refusal::new(ErrorReason::SpawnFailed, message).fact("path", path).fact("os_error", reason).into()
         }

@@ -8,6 +8,7 @@
 //! dropping all handles kills and reaps; unread output blocks the child and not memory; a sandbox that cannot be
 //! enforced is refused.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -17,12 +18,73 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 
+use crate::core::approval::{Question, Review};
 use crate::core::command::TerminalSize;
+use crate::core::ids::SessionId;
 use crate::core::output::Stream;
+use crate::core::policy::{Assessment, NetworkRule};
 use crate::core::process::ExitStatus;
 use crate::core::signal::{Scope, Signal};
 use crate::core::spawn::{Descendant, Enforced, ResourceUsage, SpawnError, SpawnPlan};
 use crate::core::time::Instant;
+
+/// A set of rules for commands and connections. Answers from memory: reading and watching files is its own affair.
+pub trait Rulebook: Send + Sync + fmt::Debug {
+    /// What the rules say of `argv`, started in `cwd`. Never blocks, and takes time in proportion to the command.
+    fn assess(&self, argv: &[String], cwd: &str) -> Assessment;
+
+    /// The rules for connections that the server's owner set and no session may loosen; `None` if there are none.
+    fn owner_network(&self) -> Option<Arc<[NetworkRule]>>;
+
+    /// Adds a rule that allows commands which begin with these words, so that the next [`Self::assess`] knows it.
+    fn allow(&self, words: Vec<String>) -> BoxFuture<Result<(), AddRuleError>>;
+}
+
+/// Why a rule was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddRuleError {
+    /// There is no file that rules may be added to.
+    #[error("no file of rules can be added to: {reason}")]
+    ReadOnly {
+        /// Why, and the way out.
+        reason: String,
+    },
+    /// A rule for these words would allow too much, such as every command of a shell.
+    #[error("a rule for {words:?} would be too broad: {reason}")]
+    TooBroad {
+        /// The words.
+        words: Vec<String>,
+        /// Why.
+        reason: String,
+    },
+    /// The file could not be written.
+    #[error("the file of rules could not be written: {reason}")]
+    System {
+        /// The system's words.
+        reason: String,
+    },
+}
+
+/// Whoever looks at questions before people do.
+pub trait Reviewer: Send + Sync + fmt::Debug {
+    /// Judges a question. Dropped when the question is withdrawn. What cannot be judged is [`Review::Failed`].
+    fn review(&self, asked: Asked) -> BoxFuture<Review>;
+
+    /// Whether this is an automatic reviewer, which strict review needs; one that passes everything on to people is
+    /// none.
+    fn is_automatic(&self) -> bool;
+}
+
+/// A question, with what a reviewer may want to know of its session.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The session.
+    pub session: SessionId,
+    /// What its creator called it.
+    pub labels: Arc<BTreeMap<String, String>>,
+    /// The question.
+    pub question: Arc<Question>,
+}
 
 /// A future behind a seam.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -54,6 +116,9 @@ pub struct Spawned {
     pub output: Box<dyn Output>,
     /// Resolves once, when the child has been reaped.
     pub exit: Box<dyn Exit>,
+    /// Where the child's connections arrive, if its network is proxied: listens inside the child's own network, at
+    /// [`PROXY_PORT`](crate::core::limits::PROXY_PORT) of its loopback.
+    pub proxy: Option<std::net::TcpListener>,
 }
 
 /// The end of a child, as the reaper saw it.
@@ -63,6 +128,8 @@ pub struct Exited {
     pub status: ExitStatus,
     /// What the child used.
     pub usage: Option<ResourceUsage>,
+    /// Whether the kernel killed it for lack of memory, as far as the kernel tells.
+    pub out_of_memory: bool,
     /// When it was reaped.
     pub at: Instant,
 }

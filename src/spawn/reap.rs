@@ -219,10 +219,12 @@ impl Leader {
                 other => Ok(other),
             });
             match reaped {
-                Ok(Ok(Some((status, usage)))) => return Exited { status, usage: Some(usage), at },
+                Ok(Ok(Some((status, usage)))) => {
+                    return Exited { status, usage: Some(usage), out_of_memory: false, at };
+                }
                 Ok(Err(errno)) => {
                     tracing::error!(pid = self.pid(), %errno, "somebody else has reaped a child; its status is lost");
-                    return Exited { status: STATUS_LOST, usage: None, at };
+                    return Exited { status: STATUS_LOST, usage: None, out_of_memory: false, at };
                 }
                 _ => {}
             }

@@ -104,6 +104,7 @@ fn try_start(shared: &Arc<Shared>, plan: &SpawnPlan) -> Result<(Arc<Tree>, Spawn
         stdin: connection.stdin,
         output: connection.output,
         exit: Box::new(LocalExit { told }),
+        proxy: None,
     };
     Ok((tree, spawned))
 }
@@ -111,8 +112,8 @@ fn try_start(shared: &Arc<Shared>, plan: &SpawnPlan) -> Result<(Arc<Tree>, Spawn
 /// There is no sandbox yet, so only a profile that restricts nothing can be honoured.
 fn enforce(plan: &SpawnPlan) -> Result<Enforced, SpawnError> {
     match &plan.sandbox {
-        None => Ok(Enforced::Nothing),
-        Some(profile) if profile.restricts_nothing() => Ok(Enforced::Profile),
+        None => Ok(Enforced::default()),
+        Some(profile) if profile.restricts_nothing() => Ok(Enforced::default()),
         Some(_) => Err(SpawnError::SandboxUnavailable {
             reason: "this release has no sandbox; ask for the profile `full_access` with network `on`"
                 .to_owned(),

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use tokio::sync::watch;
 use unified_exec::core::command::{EnvVar, PROCESS_VARIABLE, SESSION_VARIABLE, TerminalSize};
 use unified_exec::core::output::Stream;
-use unified_exec::core::spawn::{SpawnPlan, Stdio};
+use unified_exec::core::spawn::{ResourceLimits, SpawnPlan, Stdio};
 use unified_exec::host::ports::{Control, Exited, Output, Spawned, Stdin};
 
 /// Longer than anything takes on a loaded machine; only a failure waits for it.
@@ -46,6 +46,7 @@ pub(crate) fn plan(argv: &[&str], stdio: Stdio) -> SpawnPlan {
         ],
         stdio,
         sandbox: None,
+        limits: ResourceLimits::default(),
     }
 }
 

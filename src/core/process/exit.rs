@@ -52,6 +52,8 @@ pub enum EndReason {
     Cleaned,
     /// `TerminateProcess`.
     Terminated,
+    /// The kernel, for lack of memory.
+    OutOfMemory,
     /// It made room for another process.
     Pruned,
     /// `CloseSession`.

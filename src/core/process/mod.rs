@@ -11,7 +11,7 @@ mod evidence;
 mod exit;
 mod input;
 
-pub use evidence::{Confidence, Evidence};
+pub use evidence::{Cause, Confidence, Ended, Evidence};
 pub use exit::{EndReason, Exit, ExitStatus, TimeoutKind};
 pub(crate) use input::{Active, Input, InputEnd, Queued};
 

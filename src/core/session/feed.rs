@@ -2,7 +2,8 @@
 
 use crate::core::ids::{AttemptNumber, ProcessId, RequestId, TurnId};
 use crate::core::process::{Evidence, Exit};
-use crate::core::spawn::{Enforced, SpawnError};
+use crate::core::session::view::AttemptView;
+use crate::core::spawn::SpawnError;
 use crate::core::time::Instant;
 
 /// One event.
@@ -28,12 +29,8 @@ pub enum FeedKind {
     AttemptStarted {
         /// Whose.
         process: ProcessId,
-        /// Which.
-        attempt: AttemptNumber,
-        /// Its id in the system, if it has one.
-        pid: Option<u32>,
-        /// What holds it.
-        enforced: Enforced,
+        /// Which, and under what.
+        attempt: Box<AttemptView>,
     },
     /// A sandbox refused the attempt something, and it ended early.
     AttemptDenied {

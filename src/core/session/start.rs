@@ -8,6 +8,7 @@ use super::wait::{Wait, WaitKind};
 use super::{Answer, Effect, Exec, FeedKind, Mode, Progress, Request, RequestState, Session, StartError};
 use crate::core::ids::{AttemptNumber, CallId, Fingerprint, ProcessId, RequestId};
 use crate::core::limits::{FEED_OUTPUT_EVENTS_MAX, REQUESTS_PER_PROCESS_MAX};
+use crate::core::policy::Confinement;
 use crate::core::process::{Input, Phase, Process};
 use crate::core::spawn::{Enforced, SpawnError};
 use crate::core::time::Instant;
@@ -125,8 +126,15 @@ impl Session {
         let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Starting) else {
             return;
         };
-        let attempt =
-            AttemptView { number, pid, enforced, started_at: at, output_end: 0, outputs_closed: false };
+        let attempt = AttemptView {
+            number,
+            pid,
+            confinement: Confinement::Unrestricted,
+            enforced,
+            started_at: at,
+            output_end: 0,
+            outputs_closed: false,
+        };
         process.attempts.push(attempt.clone());
         process.phase = Phase::Window { since: at };
         let (argv, cwd) = (process.argv.clone(), process.cwd.clone());
@@ -148,7 +156,11 @@ impl Session {
         if let Some(no_output) = process.timeouts.no_output {
             self.timers.set(Timer::NoOutput(id), at + no_output);
         }
-        self.publish(now, Some(id), FeedKind::AttemptStarted { process: id, attempt: number, pid, enforced });
+        self.publish(
+            now,
+            Some(id),
+            FeedKind::AttemptStarted { process: id, attempt: Box::new(attempt.clone()) },
+        );
         self.publish(now, Some(id), started);
         self.tell_progress(
             id,

@@ -3,7 +3,7 @@
 use crate::core::command::{Defaults, TerminalSize};
 use crate::core::ids::{AttemptNumber, ProcessId, RequestId, SessionId, TurnId};
 use crate::core::limits::Limits;
-use crate::core::policy::Rights;
+use crate::core::policy::{Confinement, Rights};
 use crate::core::process::Exit;
 use crate::core::spawn::Enforced;
 use crate::core::time::Instant;
@@ -55,7 +55,9 @@ pub struct AttemptView {
     pub number: AttemptNumber,
     /// Its id in the system, if it has one.
     pub pid: Option<u32>,
-    /// What holds it.
+    /// Under what it runs.
+    pub confinement: Confinement,
+    /// By what that is enforced.
     pub enforced: Enforced,
     /// When the spawner returned.
     pub started_at: Instant,

@@ -1,7 +1,7 @@
 //! Events of a session's feed, on the way out.
 
 use super::command::LOCAL;
-use super::process::{enforced, evidence};
+use super::process::{attempt_started, evidence};
 use super::{exit, timestamp};
 use crate::core::ids::{AttemptNumber, ProcessId, RequestId, TurnId};
 use crate::core::session::{FeedEvent, FeedKind};
@@ -32,14 +32,9 @@ type About = (Option<ProcessId>, Option<AttemptNumber>, Kind);
 
 fn kind(clock: Clock, event: &FeedEvent) -> About {
     match &event.kind {
-        FeedKind::AttemptStarted { process, attempt, pid, enforced: by } => {
-            let started = pb::AttemptStarted {
-                attempt: u32::from(attempt.get()),
-                os_pid: pid.unwrap_or(0),
-                enforced: Some(enforced(*by)),
-                start_time: Some(timestamp(clock, event.at)),
-            };
-            (Some(*process), Some(*attempt), Kind::AttemptStarted(started))
+        FeedKind::AttemptStarted { process, attempt } => {
+            let started = Kind::AttemptStarted(attempt_started(clock, attempt));
+            (Some(*process), Some(attempt.number), started)
         }
         FeedKind::AttemptDenied { process, attempt, evidence: sign } => {
             let denied = pb::AttemptDenied {
@@ -114,7 +109,7 @@ fn spawn_failure(error: &SpawnError) -> pb::SpawnFailure {
         SpawnError::CwdDenied { path, .. } => (Of::CwdNotAccessible, path.as_str()),
         SpawnError::TooLarge { program, .. } => (Of::ArgumentsTooLarge, program.as_str()),
         SpawnError::Exhausted { .. } => (Of::Exhausted, ""),
-        SpawnError::SandboxUnavailable { .. } => (Of::Sandbox, ""),
+        SpawnError::SandboxUnavailable { .. } | SpawnError::LimitUnenforceable { .. } => (Of::Sandbox, ""),
         SpawnError::System { path, .. } => (Of::Other, path.as_str()),
     };
     pb::SpawnFailure { kind: kind.into(), path: path.to_owned(), message: error.to_string() }

@@ -5,14 +5,16 @@ use std::time::Duration;
 use prost_types::Timestamp;
 
 use super::command::LOCAL;
+use super::rights::profile_to_wire;
 use super::{cursor, model_text, timestamp, to_millis};
 use crate::core::command::TerminalSize;
 use crate::core::ids::{AttemptNumber, ProcessId, SessionId};
 use crate::core::limits::TOMBSTONE_AGE;
-use crate::core::process::{Confidence, EndReason, Evidence, Exit, ExitStatus, TimeoutKind};
+use crate::core::policy::{Confinement, Files, Profile};
+use crate::core::process::{Cause, Confidence, EndReason, Evidence, Exit, ExitStatus, TimeoutKind};
 use crate::core::session::{AttemptView, EndReport, ProcessView, State, WaitEnd};
 use crate::core::signal::Signal;
-use crate::core::spawn::{Descendant, Enforced, ResourceUsage};
+use crate::core::spawn::{Descendant, EnforcedLimit, LimitMechanism, ResourceUsage};
 use crate::grpc::pb;
 use crate::host::clock::Clock;
 use crate::host::stream::Collected;
@@ -59,7 +61,7 @@ pub(in crate::grpc) fn process(
         exit: view.exit.as_ref().map(|end| exit(clock, end)),
         outputs: outputs.iter().map(output_log).collect(),
         descendants: descendants.into_iter().take(LISTED_MAX).map(os_process).collect(),
-        enforced: latest.map(|attempt| enforced(attempt.enforced)),
+        enforced: latest.map(enforced),
         one_shot: view.one_shot,
         tombstone: view.state == State::Ended,
         expire_time: expiry(clock, &view),
@@ -131,7 +133,7 @@ fn attempt_with_end(
         state: if end.is_some() { pb::AttemptState::Ended } else { pb::AttemptState::Running }.into(),
         start_time: Some(timestamp(clock, attempt.started_at)),
         os_pid: attempt.pid.unwrap_or(0),
-        enforced: Some(enforced(attempt.enforced)),
+        enforced: Some(enforced(attempt)),
         exit: end.map(|end| exit(clock, end)),
         evidence: denied.map(evidence),
         spawn_failure: None,
@@ -144,26 +146,37 @@ pub(in crate::grpc) fn attempt_started(clock: Clock, attempt: &AttemptView) -> p
     pb::AttemptStarted {
         attempt: u32::from(attempt.number.get()),
         os_pid: attempt.pid.unwrap_or(0),
-        enforced: Some(enforced(attempt.enforced)),
+        enforced: Some(enforced(attempt)),
         start_time: Some(timestamp(clock, attempt.started_at)),
     }
 }
 
-/// What really holds a child.
-pub(super) fn enforced(by: Enforced) -> pb::Enforced {
-    let kind = match by {
-        // Nothing else can be asked for in this version, see `Rights::check`.
-        Enforced::Nothing => pb::SandboxKind::FullAccess,
-        Enforced::Profile => pb::SandboxKind::Unspecified,
+/// What really holds an attempt.
+pub(super) fn enforced(attempt: &AttemptView) -> pb::Enforced {
+    let bypassed = attempt.confinement == Confinement::Bypassed;
+    let profile = match &attempt.confinement {
+        Confinement::Profile(profile) => profile_to_wire(profile),
+        Confinement::Unrestricted | Confinement::Bypassed => profile_to_wire(&Profile::full_access()),
+        Confinement::External => {
+            profile_to_wire(&Profile { files: Files::External, ..Profile::full_access() })
+        }
     };
     pb::Enforced {
-        kind: kind.into(),
-        bypassed: false,
-        mechanisms: Vec::new(),
-        network: pb::NetworkMode::On.into(),
-        deny_read: false,
-        limits: Vec::new(),
+        kind: profile.kind,
+        bypassed,
+        mechanisms: attempt.enforced.mechanisms.iter().map(|by| by.as_str().to_owned()).collect(),
+        network: profile.network.unwrap_or_default().mode,
+        deny_read: !profile.deny_read.is_empty(),
+        limits: attempt.enforced.limits.iter().map(limit).collect(),
     }
+}
+
+fn limit(limit: &EnforcedLimit) -> pb::EnforcedLimit {
+    let mechanism = match limit.by {
+        LimitMechanism::Cgroup => "cgroup",
+        LimitMechanism::Rlimit => "rlimit",
+    };
+    pb::EnforcedLimit { name: limit.name.to_owned(), value: limit.value, mechanism: mechanism.to_owned() }
 }
 
 /// How a process ended.
@@ -192,6 +205,7 @@ pub(in crate::grpc) const fn exit_reason(reason: EndReason) -> pb::ExitReason {
     match reason {
         EndReason::Exited => pb::ExitReason::Exited,
         EndReason::Signalled => pb::ExitReason::Signalled,
+        EndReason::OutOfMemory => pb::ExitReason::Oom,
         EndReason::Timeout(_) => pb::ExitReason::Timeout,
         EndReason::Cleaned => pb::ExitReason::Cleaned,
         EndReason::Terminated => pb::ExitReason::Terminated,
@@ -211,6 +225,7 @@ const fn timeout(reason: EndReason) -> pb::TimeoutKind {
         EndReason::Timeout(TimeoutKind::AfterDisconnect) => pb::TimeoutKind::AfterDisconnect,
         EndReason::Exited
         | EndReason::Signalled
+        | EndReason::OutOfMemory
         | EndReason::Cleaned
         | EndReason::Terminated
         | EndReason::Pruned
@@ -237,17 +252,19 @@ pub(super) fn evidence(sign: &Evidence) -> pb::Evidence {
         Confidence::Checked => pb::Confidence::Checked,
         Confidence::Certain => pb::Confidence::Certain,
     };
-    let (cause, word) = match sign.cause.as_str() {
-        "SIGSYS" => (pb::EvidenceCause::Sigsys, String::new()),
-        word => (pb::EvidenceCause::Errno, word.to_owned()),
+    let (cause, word) = match sign.cause {
+        Cause::Errno(word) => (pb::EvidenceCause::Errno, word),
+        Cause::Sigsys => (pb::EvidenceCause::Sigsys, ""),
+        Cause::Adapter => (pb::EvidenceCause::Adapter, ""),
+        Cause::Code => (pb::EvidenceCause::Code, ""),
     };
     pb::Evidence {
         confidence: confidence.into(),
         cause: cause.into(),
-        word,
+        word: word.to_owned(),
         path: sign.path.clone().unwrap_or_default(),
         excerpt: sign.excerpt.clone(),
-        early: true,
+        early: sign.early,
     }
 }
 

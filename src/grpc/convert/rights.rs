@@ -2,7 +2,9 @@
 
 use super::config::{PATH_BYTES_MAX, known};
 use super::{Valid, bounded, invalid};
-use crate::core::policy::{ApprovalPolicy, Files, Granular, Network, Profile, Rights};
+use crate::core::policy::{
+    ApprovalPolicy, Files, Granular, Network, NetworkDecision, NetworkRule, Profile, Rights,
+};
 use crate::grpc::pb;
 
 /// Entries of one list of a profile.
@@ -92,23 +94,29 @@ fn network(wire: Option<pb::NetworkPolicy>) -> Valid<Network> {
     if wire.rules.len() > RULES_MAX {
         return invalid("config.sandbox.network.rules", format!("has more than {RULES_MAX} rules"));
     }
-    let mut allow = Vec::new();
+    let mut rules = Vec::new();
     for (at, rule) in wire.rules.iter().enumerate() {
         let field = |name: &str| format!("config.sandbox.network.rules[{at}].{name}");
         if rule.host.is_empty() {
             return invalid(field("host"), "is required");
         }
-        if let Some(port) = rule.ports.iter().find(|port| !(1..=65_535).contains(*port)) {
-            return invalid(field("ports"), format!("{port} is no port"));
+        let mut ports = Vec::new();
+        for port in &rule.ports {
+            match u16::try_from(*port) {
+                Ok(port) if port > 0 => ports.push(port),
+                _ => return invalid(field("ports"), format!("{port} is no port")),
+            }
         }
-        match known(&field("decision"), rule.decision)? {
+        let decision = match known(&field("decision"), rule.decision)? {
             pb::NetworkDecision::Unspecified => return invalid(field("decision"), "is required"),
-            pb::NetworkDecision::Allow => allow.push(rule.host.clone()),
-            pb::NetworkDecision::Ask | pb::NetworkDecision::Deny => {}
-        }
+            pb::NetworkDecision::Allow => NetworkDecision::Allow,
+            pb::NetworkDecision::Ask => NetworkDecision::Ask,
+            pb::NetworkDecision::Deny => NetworkDecision::Deny,
+        };
+        rules.push(NetworkRule { host: rule.host.clone(), ports, decision });
     }
     match mode {
-        pb::NetworkMode::Proxied => Ok(Network::Proxied { allow }),
+        pb::NetworkMode::Proxied => Ok(Network::Proxied { rules }),
         _ if !wire.rules.is_empty() => {
             invalid("config.sandbox.network.rules", "has no meaning without mode PROXIED")
         }
@@ -146,21 +154,31 @@ pub(in crate::grpc) fn profile_to_wire(profile: &Profile) -> pb::SandboxProfile 
         Files::FullAccess => (pb::SandboxKind::FullAccess, Vec::new(), Vec::new()),
         Files::External => (pb::SandboxKind::External, Vec::new(), Vec::new()),
     };
-    let (mode, allow) = match &profile.network {
-        Network::Off => (pb::NetworkMode::Off, &[][..]),
-        Network::On => (pb::NetworkMode::On, &[][..]),
-        Network::Proxied { allow } => (pb::NetworkMode::Proxied, &allow[..]),
-    };
-    let rule = |host: &String| pb::NetworkRule {
-        host: host.clone(),
-        ports: Vec::new(),
-        decision: pb::NetworkDecision::Allow.into(),
-    };
     pb::SandboxProfile {
         kind: kind.into(),
         writable_roots,
         protected_subpaths,
         deny_read: profile.deny_read.clone(),
-        network: Some(pb::NetworkPolicy { mode: mode.into(), rules: allow.iter().map(rule).collect() }),
+        network: Some(network_to_wire(&profile.network)),
     }
+}
+
+/// What may be reached.
+pub(in crate::grpc) fn network_to_wire(network: &Network) -> pb::NetworkPolicy {
+    let (mode, rules) = match network {
+        Network::Off => (pb::NetworkMode::Off, &[][..]),
+        Network::On => (pb::NetworkMode::On, &[][..]),
+        Network::Proxied { rules } => (pb::NetworkMode::Proxied, &rules[..]),
+    };
+    pb::NetworkPolicy { mode: mode.into(), rules: rules.iter().map(rule_to_wire).collect() }
+}
+
+fn rule_to_wire(rule: &NetworkRule) -> pb::NetworkRule {
+    let decision = match rule.decision {
+        NetworkDecision::Allow => pb::NetworkDecision::Allow,
+        NetworkDecision::Ask => pb::NetworkDecision::Ask,
+        NetworkDecision::Deny => pb::NetworkDecision::Deny,
+    };
+    let ports = rule.ports.iter().copied().map(u32::from).collect();
+    pb::NetworkRule { host: rule.host.clone(), ports, decision: decision.into() }
 }

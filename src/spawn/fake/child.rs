@@ -14,7 +14,7 @@ use super::{Done, Shared};
 use crate::core::output::Stream;
 use crate::core::process::ExitStatus;
 use crate::core::signal::Signal;
-use crate::core::spawn::{Enforced, SpawnPlan, Stdio};
+use crate::core::spawn::{Enforced, Mechanism, SpawnPlan, Stdio};
 use crate::host::ports::{Exited, Spawned, Stdin};
 
 /// What a pipe of Linux holds by default. Beyond it the writer waits.
@@ -82,11 +82,16 @@ pub(super) fn start(shared: &Arc<Shared>, program: &str, plan: &SpawnPlan, steps
     tokio::spawn(play(Arc::clone(&child), steps, tell));
     Spawned {
         pid: Some(child.pid),
-        enforced: if plan.sandbox.is_some() { Enforced::Profile } else { Enforced::Nothing },
+        enforced: if plan.sandbox.is_some() {
+            Enforced { mechanisms: vec![Mechanism::Script], ..Enforced::default() }
+        } else {
+            Enforced::default()
+        },
         control: Arc::new(FakeControl(Arc::clone(&child))),
         stdin: has_stdin.then(|| Box::new(FakeStdin(Arc::clone(&child))) as Box<dyn Stdin>),
         output: Box::new(FakeOutput(child)),
         exit: Box::new(FakeExit(told)),
+        proxy: None,
     }
 }
 
@@ -200,7 +205,7 @@ impl Child {
         let at = self.shared.clock.now();
         self.shared.note(Done::Reaped { pid: self.pid });
         // Nobody may want to know any more.
-        let _ = tell.send(Exited { status, usage: None, at });
+        let _ = tell.send(Exited { status, usage: None, out_of_memory: false, at });
         self.note_end();
     }
 

@@ -243,7 +243,7 @@ impl Bench {
     // What the world does.
 
     pub(super) fn spawned(&mut self, process: ProcessId) {
-        let (attempt, enforced) = (AttemptNumber::FIRST, Enforced::Nothing);
+        let (attempt, enforced) = (AttemptNumber::FIRST, Enforced::default());
         self.event(Event::Spawned { process, attempt, pid: Some(process.get()), enforced, at: self.now });
     }
 

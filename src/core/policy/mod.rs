@@ -1,86 +1,15 @@
-//! Who must approve a start, and what a sandbox allows. This release starts only what needs neither: see
-//! [`Rights::check`].
+//! Who must approve a start, what a sandbox allows, and what a set of rules says of a command: data, and the questions
+//! one may ask of it. What follows from all of it together is decided in [`crate::core::orchestrate`].
 
-/// When a question is asked before or after an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ApprovalPolicy {
-    /// Nobody is asked; what would need an answer is refused.
-    Never,
-    /// The caller asks for escalation when it wants one.
-    OnRequest,
-    /// Whatever no rule allows is asked for.
-    UnlessTrusted,
-    /// Kinds of questions, one by one.
-    Granular(Granular),
-}
+mod approval;
+mod assessment;
+mod network;
+mod profile;
 
-/// Which kinds of questions may be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Granular {
-    /// Questions that a rule prompts.
-    pub rules: bool,
-    /// Questions about running without a sandbox.
-    pub sandbox_approval: bool,
-    /// Questions about connections.
-    pub network: bool,
-    /// Questions about input to a live process.
-    pub stdin: bool,
-}
-
-/// What the file system and the network allow; frozen when a process starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Profile {
-    /// What may be written.
-    pub files: Files,
-    /// What may be reached.
-    pub network: Network,
-    /// Paths and globs that may not even be read.
-    pub deny_read: Vec<String>,
-}
-
-impl Profile {
-    /// No restriction at all.
-    pub const fn full_access() -> Self {
-        Self { files: Files::FullAccess, network: Network::On, deny_read: Vec::new() }
-    }
-
-    /// Whether this profile restricts nothing, so that no sandbox is needed to honour it.
-    pub fn restricts_nothing(&self) -> bool {
-        self.files == Files::FullAccess && self.network == Network::On && self.deny_read.is_empty()
-    }
-}
-
-/// What may be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Files {
-    /// Nothing.
-    ReadOnly,
-    /// The roots, without their protected subpaths.
-    WorkspaceWrite {
-        /// Absolute directories.
-        writable_roots: Vec<String>,
-        /// Names below a root that stay read-only, such as `.git`.
-        protected: Vec<String>,
-    },
-    /// Everything that the service's user may write.
-    FullAccess,
-    /// Somebody else sandboxes.
-    External,
-}
-
-/// What may be reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
-    /// Nothing.
-    Off,
-    /// Everything.
-    On,
-    /// What the rules of a proxy allow.
-    Proxied {
-        /// Host patterns.
-        allow: Vec<String>,
-    },
-}
+pub use approval::{ApprovalPolicy, Granular};
+pub use assessment::{Assessment, RuleDecision, RuleMatch, Segment};
+pub use network::{Network, NetworkDecision, NetworkRule};
+pub use profile::{Additional, Confinement, Files, Profile};
 
 /// Policy and profile of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,56 +78,6 @@ impl Rights {
             Some("sandbox.deny_read")
         } else {
             None
-        }
-    }
-}
-
-impl ApprovalPolicy {
-    /// Whether everything that runs, or may be asked for, under this policy is so under `bound`. To ask nobody is no
-    /// narrowing of asking about everything.
-    fn within(&self, bound: &Self) -> bool {
-        match (self, bound) {
-            (Self::Never, Self::Never | Self::OnRequest | Self::Granular(_)) => true,
-            (Self::UnlessTrusted, Self::UnlessTrusted | Self::OnRequest) => true,
-            (Self::OnRequest, Self::OnRequest) => true,
-            (Self::Granular(_), Self::OnRequest) => true,
-            (Self::Granular(asked), Self::Granular(bound)) => {
-                (!asked.rules || bound.rules)
-                    && (!asked.sandbox_approval || bound.sandbox_approval)
-                    && (!asked.network || bound.network)
-                    && (!asked.stdin || bound.stdin)
-            }
-            (Self::Never, Self::UnlessTrusted)
-            | (Self::UnlessTrusted | Self::OnRequest | Self::Granular(_), _) => false,
-        }
-    }
-}
-
-impl Files {
-    fn within(&self, bound: &Self) -> bool {
-        match (self, bound) {
-            (Self::ReadOnly, _) | (_, Self::FullAccess) => true,
-            (
-                Self::WorkspaceWrite { writable_roots, protected },
-                Self::WorkspaceWrite { writable_roots: roots, protected: kept },
-            ) => {
-                writable_roots.iter().all(|root| roots.contains(root))
-                    && kept.iter().all(|name| protected.contains(name))
-            }
-            (Self::WorkspaceWrite { .. } | Self::External, Self::External) => true,
-            (Self::WorkspaceWrite { .. } | Self::FullAccess | Self::External, _) => false,
-        }
-    }
-}
-
-impl Network {
-    fn within(&self, bound: &Self) -> bool {
-        match (self, bound) {
-            (Self::Off, _) | (_, Self::On) => true,
-            (Self::Proxied { allow }, Self::Proxied { allow: bound }) => {
-                allow.iter().all(|host| bound.contains(host))
-            }
-            (Self::On | Self::Proxied { .. }, Self::Off | Self::Proxied { .. }) => false,
         }
     }
 }

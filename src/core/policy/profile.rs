@@ -1,0 +1,97 @@
+//! What a sandbox allows: data, frozen for a process when it starts.
+
+use super::Network;
+
+/// What the file system and the network allow; frozen when a process starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// What may be written.
+    pub files: Files,
+    /// What may be reached.
+    pub network: Network,
+    /// Paths and globs that may not even be read.
+    pub deny_read: Vec<String>,
+}
+
+impl Profile {
+    /// No restriction at all.
+    pub const fn full_access() -> Self {
+        Self { files: Files::FullAccess, network: Network::On, deny_read: Vec::new() }
+    }
+
+    /// Whether this profile restricts nothing, so that no sandbox is needed to honour it.
+    pub fn restricts_nothing(&self) -> bool {
+        self.files == Files::FullAccess && self.network == Network::On && self.deny_read.is_empty()
+    }
+}
+
+/// What may be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// Nothing.
+    ReadOnly,
+    /// The roots, without their protected subpaths.
+    WorkspaceWrite {
+        /// Absolute directories.
+        writable_roots: Vec<String>,
+        /// Names below a root that stay read-only, such as `.git`.
+        protected: Vec<String>,
+    },
+    /// Everything that the service's user may write.
+    FullAccess,
+    /// Somebody else sandboxes.
+    External,
+}
+
+impl Files {
+    pub(super) fn within(&self, bound: &Self) -> bool {
+        match (self, bound) {
+            (Self::ReadOnly, _) | (_, Self::FullAccess) => true,
+            (
+                Self::WorkspaceWrite { writable_roots, protected },
+                Self::WorkspaceWrite { writable_roots: roots, protected: kept },
+            ) => {
+                writable_roots.iter().all(|root| roots.contains(root))
+                    && kept.iter().all(|name| protected.contains(name))
+            }
+            (Self::WorkspaceWrite { .. } | Self::External, Self::External) => true,
+            (Self::WorkspaceWrite { .. } | Self::FullAccess | Self::External, _) => false,
+        }
+    }
+}
+
+/// Under what an attempt runs; frozen when it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confinement {
+    /// The profile restricts nothing, so nothing is enforced.
+    Unrestricted,
+    /// Somebody else sandboxes; nothing is enforced here.
+    External,
+    /// The session's profile was left aside: an approved escalation, an allow rule, or the retry of a denied attempt.
+    Bypassed,
+    /// This profile, whole.
+    Profile(Box<Profile>),
+}
+
+impl Confinement {
+    /// The profile that a sandbox enforces, if one does.
+    pub fn profile(&self) -> Option<&Profile> {
+        match self {
+            Self::Profile(profile) => Some(profile),
+            Self::Unrestricted | Self::External | Self::Bypassed => None,
+        }
+    }
+}
+
+/// Grants for one command on top of its session's profile.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Additional {
+    /// Absolute paths that may be read, with all below them: exceptions of `deny_read`.
+    pub read: Vec<String>,
+    /// Absolute paths that may be written, with all below them.
+    pub write: Vec<String>,
+    /// Absolute paths and globs that this command may not read.
+    pub deny_read: Vec<String>,
+    /// Whether the network is open to it, as far as the owner's network policy allows.
+    pub network: bool,
+}
