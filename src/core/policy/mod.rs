@@ -22,44 +22,20 @@ pub struct Rights {
     pub profile: Profile,
 }
 
-/// A right that this release cannot honour, and so refuses.
+/// Strict review was asked for, and there is nobody who could do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsupported {
-    /// Approvals.
-    #[error("approval policies other than `never` are not available yet; set the policy to `never`")]
-    ApprovalPolicy,
-    /// Strict automatic review.
-    #[error("strict automatic review is not available yet; leave it off")]
-    StrictReview,
-    /// Sandboxes.
-    #[error(
-        "a sandbox is not available yet, and nothing runs with less than was asked for; \
-         ask for the profile `full_access` with network `on` where that is acceptable"
-    )]
-    Sandbox,
-    /// Escalation and extra permissions.
-    #[error("sandbox permissions are not available yet; leave them at their default")]
-    SandboxPermissions,
-}
+#[error("strict review needs an automatic reviewer, and none is configured; leave it off, or configure one")]
+pub struct ReviewerMissing;
 
 impl Rights {
-    /// Everything, without questions: what this release can honour.
+    /// Everything, without questions.
     pub const fn unrestricted() -> Self {
         Self { policy: ApprovalPolicy::Never, strict_review: false, profile: Profile::full_access() }
     }
 
-    /// Refuses what cannot be honoured, so that nothing ever runs with less protection than asked for.
-    pub fn check(&self) -> Result<(), Unsupported> {
-        if self.policy != ApprovalPolicy::Never {
-            return Err(Unsupported::ApprovalPolicy);
-        }
-        if self.strict_review {
-            return Err(Unsupported::StrictReview);
-        }
-        if !self.profile.restricts_nothing() {
-            return Err(Unsupported::Sandbox);
-        }
-        Ok(())
+    /// Refuses what can never be honoured here.
+    pub const fn check(&self, automatic_reviewer: bool) -> Result<(), ReviewerMissing> {
+        if self.strict_review && !automatic_reviewer { Err(ReviewerMissing) } else { Ok(()) }
     }
 }
 
@@ -87,21 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_honoured_passes() {
-        assert_eq!(Rights::unrestricted().check(), Ok(()));
-        let policy = Rights { policy: ApprovalPolicy::OnRequest, ..Rights::unrestricted() };
-        assert_eq!(policy.check(), Err(Unsupported::ApprovalPolicy));
+    fn strict_review_needs_a_reviewer() {
         let strict = Rights { strict_review: true, ..Rights::unrestricted() };
-        assert_eq!(strict.check(), Err(Unsupported::StrictReview));
-        for profile in [
-            Profile { files: Files::ReadOnly, ..Profile::full_access() },
-            Profile { network: Network::Off, ..Profile::full_access() },
-            Profile { deny_read: vec!["/etc/shadow".into()], ..Profile::full_access() },
-            Profile { files: Files::External, ..Profile::full_access() },
-        ] {
-            let rights = Rights { profile, ..Rights::unrestricted() };
-            assert_eq!(rights.check(), Err(Unsupported::Sandbox), "{rights:?}");
-        }
+        assert_eq!(strict.check(false), Err(ReviewerMissing));
+        assert_eq!(strict.check(true), Ok(()));
+        assert_eq!(Rights::unrestricted().check(false), Ok(()));
     }
 
     #[test]

@@ -19,6 +19,22 @@ impl Profile {
         Self { files: Files::FullAccess, network: Network::On, deny_read: Vec::new() }
     }
 
+    /// This profile with grants on top of it. What may be written also may be read.
+    pub fn with(mut self, more: &Additional) -> Self {
+        if let Files::WorkspaceWrite { writable_roots, .. } = &mut self.files {
+            writable_roots.extend(more.write.iter().cloned());
+        } else if self.files == Files::ReadOnly && !more.write.is_empty() {
+            self.files =
+                Files::WorkspaceWrite { writable_roots: more.write.clone(), protected: Vec::new() };
+        }
+        self.deny_read.retain(|denied| !more.read.iter().any(|read| is_below(denied, read)));
+        self.deny_read.extend(more.deny_read.iter().cloned());
+        if more.network {
+            self.network = Network::On;
+        }
+        self
+    }
+
     /// Whether this profile restricts nothing, so that no sandbox is needed to honour it.
     pub fn restricts_nothing(&self) -> bool {
         self.files == Files::FullAccess && self.network == Network::On && self.deny_read.is_empty()
@@ -94,4 +110,10 @@ pub struct Additional {
     pub deny_read: Vec<String>,
     /// Whether the network is open to it, as far as the owner's network policy allows.
     pub network: bool,
+}
+
+/// Whether `path` is `root` or lies below it, as the words stand.
+fn is_below(path: &str, root: &str) -> bool {
+    let root = root.trim_end_matches('/');
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
