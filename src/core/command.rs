@@ -154,6 +154,9 @@ const OVERLAY: [(&str, &str); 10] = [
 /// Applied last for a caller that asked for a full terminal.
 const FULL_TERMINAL_OVERLAY: [(&str, &str); 2] = [("TERM", "xterm-256color"), ("UNIFIED_EXEC", "1")];
 
+/// The environment that is this machine.
+pub const LOCAL_ENVIRONMENT: &str = "local";
+
 /// A child's session, in its environment.
 pub const SESSION_VARIABLE: &str = "UNIFIED_EXEC_SESSION_ID";
 /// A child's process id, in its environment.
@@ -333,7 +336,7 @@ fn set(env: &mut Vec<EnvVar>, name: &str, value: &str) {
     put(env, EnvVar::new(name, value));
 }
 
-fn put(env: &mut Vec<EnvVar>, var: EnvVar) {
+pub(crate) fn put(env: &mut Vec<EnvVar>, var: EnvVar) {
     match env.iter_mut().find(|existing| existing.name == var.name) {
         Some(existing) => existing.value = var.value,
         None => env.push(var),

@@ -23,5 +23,6 @@ mod requirement;
 pub use confine::{effective_profile, first_confinement};
 pub use denial::{AfterDenial, Denial, Gate, after_denial};
 pub use input::{InputReview, Launched, NewTerminal, input_review};
+pub(crate) use requirement::allows;
 pub use requirement::{Forbidden, Reason, Requirement, requirement};
 

@@ -11,15 +11,9 @@ pub enum Requirement {
     /// Somebody must approve.
     NeedsApproval(Reason),
     /// Policy needs no approval; strict review sees it all the same.
-    Review {
-        /// Whether every segment is trusted by an explicit rule.
-        bypass_sandbox: bool,
-    },
-    /// Nothing.
-    Skip {
-        /// Whether every segment is trusted by an explicit rule.
-        bypass_sandbox: bool,
-    },
+    Review,
+    /// Nothing. It bypasses the sandbox only if [`Assessment::is_trusted`].
+    Skip,
 }
 
 /// Why a command may not start.
@@ -82,7 +76,7 @@ pub enum Reason {
 
 /// What one segment needs; a later one is stricter.
 enum Needs {
-    Nothing { trusted: bool },
+    Nothing,
     Approval(Reason),
     Refusal(Forbidden),
 }
@@ -95,22 +89,19 @@ pub fn requirement(rights: &Rights, assessment: &Assessment, permissions: &Permi
         return Requirement::Forbidden(by_rule.unwrap_or(Forbidden::Escalation));
     }
     let mut reason = None;
-    let mut bypass_sandbox = !assessment.segments.is_empty();
     let mut refusal = None;
     for segment in &assessment.segments {
         match needs(rights, segment, permissions) {
-            Needs::Nothing { trusted } => bypass_sandbox &= trusted,
+            Needs::Nothing => {}
             Needs::Approval(why) => reason = reason.max(Some(why)),
-            Needs::Refusal(why) => {
-                refusal = refusal.or(Some(why));
-            }
+            Needs::Refusal(why) => refusal = refusal.or(Some(why)),
         }
     }
     match (refusal, reason) {
         (Some(why), _) => Requirement::Forbidden(why),
         (None, Some(why)) => Requirement::NeedsApproval(why),
-        (None, None) if rights.strict_review => Requirement::Review { bypass_sandbox },
-        (None, None) => Requirement::Skip { bypass_sandbox },
+        (None, None) if rights.strict_review => Requirement::Review,
+        (None, None) => Requirement::Skip,
     }
 }
 
@@ -131,7 +122,7 @@ fn needs(rights: &Rights, segment: &Segment, permissions: &Permissions) -> Needs
                 Needs::Approval(Reason::Rule { rule: name })
             }
             RuleDecision::Prompt => Needs::Refusal(Forbidden::RulePrompt { rule: name }),
-            RuleDecision::Allow => Needs::Nothing { trusted: true },
+            RuleDecision::Allow => Needs::Nothing,
         };
     }
     if let Some(danger) = &segment.danger {
@@ -144,13 +135,13 @@ fn needs(rights: &Rights, segment: &Segment, permissions: &Permissions) -> Needs
     }
     let escalates = *permissions != Permissions::Default && is_restricted(rights);
     match policy {
-        ApprovalPolicy::Never => Needs::Nothing { trusted: false },
+        ApprovalPolicy::Never => Needs::Nothing,
         ApprovalPolicy::UnlessTrusted if escalates => Needs::Approval(Reason::Escalation),
         ApprovalPolicy::UnlessTrusted => Needs::Approval(Reason::Untrusted),
         ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) if escalates => {
             Needs::Approval(Reason::Escalation)
         }
-        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => Needs::Nothing { trusted: false },
+        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => Needs::Nothing,
     }
 }
 

@@ -13,6 +13,16 @@ pub struct Assessment {
     pub fingerprint: String,
 }
 
+impl Assessment {
+    /// Whether every command of it is trusted by an explicit rule.
+    pub fn is_trusted(&self) -> bool {
+        let allows = |segment: &Segment| {
+            segment.rule.as_ref().is_some_and(|rule| rule.decision == RuleDecision::Allow)
+        };
+        !self.segments.is_empty() && self.segments.iter().all(allows)
+    }
+}
+
 /// One command of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {

@@ -8,7 +8,7 @@ mod profile;
 
 pub use approval::{ApprovalPolicy, Granular};
 pub use assessment::{Assessment, RuleDecision, RuleMatch, Segment};
-pub use network::{Network, NetworkDecision, NetworkRule};
+pub use network::{Network, NetworkDecision, NetworkRule, decide_connection};
 pub use profile::{Additional, Confinement, Files, Profile};
 
 /// Policy and profile of a session.

