@@ -8,7 +8,10 @@ mod profile;
 
 pub use approval::{ApprovalPolicy, Granular};
 pub use assessment::{Assessment, RuleDecision, RuleMatch, Segment};
-pub use network::{Network, NetworkDecision, NetworkRule, decide_connection};
+pub use network::{
+    Egress, EgressError, Host, HostError, HostPattern, HostPatternError, NAME_BYTES_MAX, Network,
+    NetworkDecision, NetworkRule,
+};
 pub use profile::{Additional, Confinement, Files, Profile};
 
 /// Policy and profile of a session.

@@ -1,13 +1,15 @@
 //! Connections of processes whose network is proxied: let through, refused, or held until somebody has answered. An
 //! answer never touches the file system.
 
+use std::sync::Arc;
+
 use super::questions::{Matter, Purpose, connection_key};
-use super::{ConnectionRefused, Effect, Egress, Session};
+use super::{ConnectionRefused, Effect, Session};
 use crate::core::approval::{Permissions, Subject};
 use crate::core::ids::{ConnectionId, ProcessId};
 use crate::core::limits::CONNECTIONS_HELD_MAX;
 use crate::core::orchestrate::allows;
-use crate::core::policy::{Network, NetworkDecision, NetworkRule, Profile, decide_connection};
+use crate::core::policy::{Egress, Host, Network, NetworkDecision, Profile};
 use crate::core::time::Instant;
 
 impl Session {
@@ -19,10 +21,12 @@ impl Session {
         host: String,
         port: u16,
     ) {
-        let Some((profile, rules)) = self.egress_of(id) else {
+        let Some((profile, egress)) = self.egress_of(id) else {
             return self.connect(connection, Err(ConnectionRefused::Gone));
         };
-        let decision = decide_connection(&rules, self.owner_network.as_deref(), &host, port);
+        // A name that cannot be one is let through by no rule.
+        let decision = Host::parse(&host).map_or(NetworkDecision::Deny, |host| egress.decide(&host, port));
+        let profile = profile.clone();
         let granted = decision == NetworkDecision::Ask
             && !self.rights.strict_review
             && self.questions.spares(&connection_key(&host, port));
@@ -39,12 +43,16 @@ impl Session {
         }
     }
 
-    /// The profile that a live process runs under, and its rules for connections.
-    fn egress_of(&self, id: ProcessId) -> Option<(Profile, Vec<NetworkRule>)> {
+    /// The profile that a live process runs under, and the rules for its connections: its own are frozen, the owner's
+    /// are those of now. Rules that cannot be read let nothing through.
+    fn egress_of(&self, id: ProcessId) -> Option<(&Profile, Arc<Egress>)> {
         let process = self.processes.get(&id).filter(|process| process.is_alive())?;
         let profile = process.attempt()?.confinement.profile()?;
         match &profile.network {
-            Network::Proxied { rules } => Some((profile.clone(), rules.clone())),
+            Network::Proxied { rules } => {
+                let egress = Egress::new(rules, self.owner_network.as_deref()).ok()?;
+                Some((profile, Arc::new(egress)))
+            }
             Network::Off | Network::On => None,
         }
     }
@@ -102,13 +110,13 @@ impl Session {
 
     fn let_through(&mut self, id: ProcessId, connection: ConnectionId) {
         let answer = match self.egress_of(id) {
-            Some((_, rules)) => Ok(Egress { rules, owner: self.owner_network.clone() }),
+            Some((_, egress)) => Ok(egress),
             None => Err(ConnectionRefused::Gone),
         };
         self.connect(connection, answer);
     }
 
-    fn connect(&mut self, connection: ConnectionId, answer: Result<Egress, ConnectionRefused>) {
+    fn connect(&mut self, connection: ConnectionId, answer: Result<Arc<Egress>, ConnectionRefused>) {
         self.effects.push_back(Effect::Connect { connection, answer });
     }
 

@@ -9,7 +9,7 @@ use crate::core::approval::{self, Approval, Grant, Question, Verdict};
 use crate::core::command::{InvalidCommand, TerminalSize};
 use crate::core::ids::{ApprovalId, AttemptNumber, CallId, ConnectionId, ProcessId, RequestId, TurnId, WriteId};
 use crate::core::orchestrate::{Forbidden, NewTerminal};
-use crate::core::policy::{NetworkRule, ReviewerMissing};
+use crate::core::policy::{Egress, ReviewerMissing};
 use crate::core::process::{Evidence, Exit};
 use crate::core::session::feed::FeedEvent;
 use crate::core::session::input::{Condition, ControlFailure};
@@ -52,7 +52,7 @@ pub enum Effect {
         /// Which.
         connection: ConnectionId,
         /// By which rules its addresses are judged, or why it is refused.
-        answer: Result<Egress, ConnectionRefused>,
+        answer: Result<Arc<Egress>, ConnectionRefused>,
     },
     /// Read first and last output of an attempt, at most [`EVIDENCE_BYTES_MAX`](crate::core::limits::EVIDENCE_BYTES_MAX)
     /// of each; tell `Excerpt`.
@@ -163,15 +163,6 @@ pub enum Effect {
     },
     /// Append to the event feed.
     Publish(FeedEvent),
-}
-
-/// The rules that a connection was let through by: what the name turns out to be is judged by them too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Egress {
-    /// Those of the process's profile.
-    pub rules: Vec<NetworkRule>,
-    /// Those of the server's owner.
-    pub owner: Option<Vec<NetworkRule>>,
 }
 
 /// Why a connection was refused.

@@ -45,7 +45,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use effect::{
-    Answer, CallResult, ConditionEnd, ConnectionRefused, ControlError, DecideError, Effect, Egress, EndReport,
+    Answer, CallResult, ConditionEnd, ConnectionRefused, ControlError, DecideError, Effect, EndReport,
     HoldError, InterruptReport, NotApproved, Progress, StartError, TargetError, UpdateError, WaitEnd, WaitResult, WriteError,
 };
 pub use feed::{FeedEvent, FeedKind};
