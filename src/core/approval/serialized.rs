@@ -5,7 +5,8 @@ use crate::core::ids::ProcessId;
 /// Bytes of `{"action":"write_stdin","process_id":N,"input":"…","eof":B,"reason":"…"}`. Control characters, quotes and
 /// bytes that are no UTF-8 count as they are escaped.
 pub(crate) fn input_review_bytes(process: ProcessId, input: &[u8], eof: bool, reason: &str) -> usize {
-    let frame = format!(r#"{{"action":"write_stdin","process_id":{process},"input":"","eof":{eof},"reason":""}}"#);
+    let frame =
+        format!(r#"{{"action":"write_stdin","process_id":{process},"input":"","eof":{eof},"reason":""}}"#);
     frame.len() + input.utf8_chunks().map(chunk_bytes).sum::<usize>() + text_bytes(reason)
 }
 
@@ -34,7 +35,10 @@ mod tests {
     fn what_is_escaped_counts_as_it_is_escaped() {
         let process = ProcessId::new(1000).unwrap();
         let empty = input_review_bytes(process, b"", false, "");
-        assert_eq!(empty, r#"{"action":"write_stdin","process_id":1000,"input":"","eof":false,"reason":""}"#.len());
+        assert_eq!(
+            empty,
+            r#"{"action":"write_stdin","process_id":1000,"input":"","eof":false,"reason":""}"#.len()
+        );
         let bytes = |input: &[u8]| input_review_bytes(process, input, false, "") - empty;
         assert_eq!(bytes(b"ls"), 2);
         assert_eq!(bytes(b"\n"), 2);

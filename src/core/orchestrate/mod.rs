@@ -25,4 +25,3 @@ pub use denial::{AfterDenial, Denial, Gate, after_denial};
 pub use input::{InputReview, Launched, NewTerminal, input_review};
 pub(crate) use requirement::allows;
 pub use requirement::{Forbidden, Reason, Requirement, requirement};
-

@@ -24,8 +24,7 @@ impl Profile {
         if let Files::WorkspaceWrite { writable_roots, .. } = &mut self.files {
             writable_roots.extend(more.write.iter().cloned());
         } else if self.files == Files::ReadOnly && !more.write.is_empty() {
-            self.files =
-                Files::WorkspaceWrite { writable_roots: more.write.clone(), protected: Vec::new() };
+            self.files = Files::WorkspaceWrite { writable_roots: more.write.clone(), protected: Vec::new() };
         }
         self.deny_read.retain(|denied| !more.read.iter().any(|read| is_below(denied, read)));
         self.deny_read.extend(more.deny_read.iter().cloned());

@@ -115,7 +115,9 @@ impl Session {
         }
         if matches!(wait.kind, WaitKind::OneShot) {
             self.begin_kill(now, wait.process, EndReason::Disconnected, None);
-        } else if super::questions::is_start(&wait.kind) && matches!(process.phase, Phase::Reserved | Phase::Asking { .. }) {
+        } else if super::questions::is_start(&wait.kind)
+            && matches!(process.phase, Phase::Reserved | Phase::Asking { .. })
+        {
             self.call_off(now, wait.process);
         }
     }

@@ -7,7 +7,9 @@ use bytes::Bytes;
 
 use crate::core::approval::{self, Approval, Grant, Question, Verdict};
 use crate::core::command::{InvalidCommand, TerminalSize};
-use crate::core::ids::{ApprovalId, AttemptNumber, CallId, ConnectionId, ProcessId, RequestId, TurnId, WriteId};
+use crate::core::ids::{
+    ApprovalId, AttemptNumber, CallId, ConnectionId, ProcessId, RequestId, TurnId, WriteId,
+};
 use crate::core::orchestrate::{Forbidden, NewTerminal};
 use crate::core::policy::{Egress, ReviewerMissing};
 use crate::core::process::{Evidence, Exit};
@@ -177,7 +179,9 @@ pub enum ConnectionRefused {
         port: u16,
     },
     /// No rule allows it, and nobody may be asked.
-    #[error("no rule allows connections to {host}:{port}, and the session's approval policy lets nobody be asked")]
+    #[error(
+        "no rule allows connections to {host}:{port}, and the session's approval policy lets nobody be asked"
+    )]
     NobodyAsked {
         /// The host.
         host: String,
@@ -613,7 +617,9 @@ pub enum WriteError {
         cause: NewTerminal,
     },
     /// The input needs a review, and the policy rejects such questions.
-    #[error("input to process {process} needs a review, and the session's approval policy lets nobody be asked")]
+    #[error(
+        "input to process {process} needs a review, and the session's approval policy lets nobody be asked"
+    )]
     Forbidden {
         /// Which.
         process: ProcessId,

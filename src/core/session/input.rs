@@ -6,7 +6,10 @@ use bytes::Bytes;
 
 use crate::core::approval::{Permissions, Review, Verdict};
 use crate::core::command::{Command, EnvPolicy, TerminalSize};
-use crate::core::ids::{ApprovalId, AttemptNumber, CallId, ConnectionId, Fingerprint, GrantId, ProcessId, RequestId, TurnId, WriteId};
+use crate::core::ids::{
+    ApprovalId, AttemptNumber, CallId, ConnectionId, Fingerprint, GrantId, ProcessId, RequestId, TurnId,
+    WriteId,
+};
 use crate::core::limits::Limits;
 use crate::core::policy::{Assessment, NetworkRule, Rights};
 use crate::core::process::{EndReason, ExitStatus};

@@ -8,7 +8,7 @@ use crate::core::ids::{AttemptNumber, ProcessId};
 use crate::core::limits::DENIAL_DRAIN;
 use crate::core::orchestrate::{AfterDenial, Denial, after_denial};
 use crate::core::policy::Confinement;
-use crate::core::process::{Ended, EndReason, Evidence, Exit, ExitStatus, Phase, Process};
+use crate::core::process::{EndReason, Ended, Evidence, Exit, ExitStatus, Phase, Process};
 use crate::core::time::Instant;
 
 /// What a denied command's second attempt needs an answer for.
@@ -147,7 +147,6 @@ impl Session {
             process.input.reopen();
         }
         self.spawn(id, AttemptNumber::SECOND);
-        self.follow_attempt(id, AttemptNumber::SECOND);
     }
 
     /// The denial is the result, with its output.

@@ -46,7 +46,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use effect::{
     Answer, CallResult, ConditionEnd, ConnectionRefused, ControlError, DecideError, Effect, EndReport,
-    HoldError, InterruptReport, NotApproved, Progress, StartError, TargetError, UpdateError, WaitEnd, WaitResult, WriteError,
+    HoldError, InterruptReport, NotApproved, Progress, StartError, TargetError, UpdateError, WaitEnd,
+    WaitResult, WriteError,
 };
 pub use feed::{FeedEvent, FeedKind};
 pub use input::{
@@ -314,7 +315,11 @@ impl Session {
             interactive: self.interactive,
             policy_revision: self.policy_revision,
             feed_sequence: self.sequence,
-            live: self.processes.values().filter(|process| process.exit().is_none() && !process.is_undecided()).count(),
+            live: self
+                .processes
+                .values()
+                .filter(|process| process.exit().is_none() && !process.is_undecided())
+                .count(),
             process_limits: self.process_limits,
             owner_network: self.owner_network.clone(),
             open_questions: self.questions.open(),

@@ -132,8 +132,10 @@ impl Questions {
 
     /// Connections of a process that wait for an answer.
     pub(super) fn connections_of(&self, process: ProcessId) -> usize {
-        let of = self.all.iter().filter(|asked| asked.state == State::Open && asked.question.process == process);
-        of.map(|asked| if let Purpose::Connection(waiting) = &asked.purpose { waiting.len() } else { 0 }).sum()
+        let of =
+            self.all.iter().filter(|asked| asked.state == State::Open && asked.question.process == process);
+        of.map(|asked| if let Purpose::Connection(waiting) = &asked.purpose { waiting.len() } else { 0 })
+            .sum()
     }
 
     /// Drops a connection that waits; the question that nobody waits for any more.
@@ -238,8 +240,11 @@ impl Session {
 
     /// Closes a question that is open, and tells so. What follows is the caller's.
     fn close_question(&mut self, now: Instant, id: &ApprovalId, state: State) -> Option<Asked> {
-        let asked =
-            self.questions.all.iter_mut().find(|asked| asked.question.id == *id && asked.state == State::Open)?;
+        let asked = self
+            .questions
+            .all
+            .iter_mut()
+            .find(|asked| asked.question.id == *id && asked.state == State::Open)?;
         asked.state = state;
         let asked = asked.clone();
         self.questions.open -= 1;
@@ -314,9 +319,10 @@ impl Session {
             Review::Deny { text } => decided(Verdict::Decline, text),
             Review::Failed { cause } => State::ReviewFailed { cause, at: now },
             // Under Never there is no person who could be asked.
-            Review::AskPerson if self.rights.policy == ApprovalPolicy::Never => {
-                decided(Verdict::Decline, "the reviewer leaves it to a person, and nobody may be asked".to_owned())
-            }
+            Review::AskPerson if self.rights.policy == ApprovalPolicy::Never => decided(
+                Verdict::Decline,
+                "the reviewer leaves it to a person, and nobody may be asked".to_owned(),
+            ),
             Review::AskPerson => return,
         };
         self.settle_question(now, id, state);
@@ -409,14 +415,10 @@ impl Session {
     }
 
     /// Takes back the questions about connections that `wanted` picks, and refuses the connections.
-    pub(super) fn withdraw_connections(
-        &mut self,
-        now: Instant,
-        wanted: impl Fn(&Question) -> bool,
-    ) -> u32 {
-        let picked = self.questions.open_where(|asked| {
-            matches!(asked.purpose, Purpose::Connection(_)) && wanted(&asked.question)
-        });
+    pub(super) fn withdraw_connections(&mut self, now: Instant, wanted: impl Fn(&Question) -> bool) -> u32 {
+        let picked = self
+            .questions
+            .open_where(|asked| matches!(asked.purpose, Purpose::Connection(_)) && wanted(&asked.question));
         for id in &picked {
             if let Some(asked) = self.close_question(now, id, State::Withdrawn { at: now }) {
                 let process = asked.question.process;

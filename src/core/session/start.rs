@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::questions::{Matter, Purpose};
 use super::timers::Timer;
 use super::view::AttemptView;
 use super::wait::{Wait, WaitKind};
 use super::{Answer, Effect, Exec, FeedKind, Mode, Progress, Request, RequestState, Session, StartError};
-use super::questions::{Matter, Purpose};
 use crate::core::approval::{Permissions, Subject};
 use crate::core::ids::{AttemptNumber, CallId, Fingerprint, ProcessId, RequestId};
 use crate::core::limits::{FEED_OUTPUT_EVENTS_MAX, REQUESTS_PER_PROCESS_MAX};
@@ -223,6 +223,7 @@ impl Session {
         }
         process.phase = Phase::Starting;
         self.effects.push_back(Effect::Spawn { process: id, attempt, plan });
+        self.follow_attempt(id, attempt);
     }
 
     /// Nothing of it runs or will: whoever waits is told, and its id is given back.

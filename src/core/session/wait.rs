@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::timers::Timer;
 use super::questions;
+use super::timers::Timer;
 use super::{
     Answer, CallResult, Condition, ConditionEnd, Effect, Progress, RequestState, Session, WaitEnd, WriteError,
 };
@@ -155,7 +155,9 @@ impl Session {
     pub(super) fn begin_wait(&mut self, now: Instant, call: CallId, mut wait: Wait) {
         wait.callers.push(call);
         let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
-        if !matches!(wait.kind, WaitKind::Condition { .. }) {
+        // Before it is decided that anything starts there is no output; `follow_attempt` tells of it.
+        let has_output = self.processes.get(&process).is_some_and(|known| !known.is_undecided());
+        if has_output && !matches!(wait.kind, WaitKind::Condition { .. }) {
             let progress = Progress::Collecting { process, attempt, from };
             self.effects.push_back(Effect::Progress { call, progress });
         }
@@ -199,8 +201,10 @@ impl Session {
         wait.callers.push(call);
         let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
         let starts = matches!(wait.kind, WaitKind::Start { .. } | WaitKind::OneShot);
-        self.effects
-            .push_back(Effect::Progress { call, progress: Progress::Collecting { process, attempt, from } });
+        if self.processes.get(&process).is_some_and(|known| !known.is_undecided()) {
+            let progress = Progress::Collecting { process, attempt, from };
+            self.effects.push_back(Effect::Progress { call, progress });
+        }
         if starts {
             self.tell_progress_so_far(call, process);
         }
