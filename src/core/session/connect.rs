@@ -43,10 +43,10 @@ impl Session {
         }
     }
 
-    /// The profile that a live process runs under, and the rules for its connections: its own are frozen, the owner's
+    /// The profile that a process, or what is left of it, runs under, and the rules for its connections: its own are frozen, the owner's
     /// are those of now. Rules that cannot be read let nothing through.
     fn egress_of(&self, id: ProcessId) -> Option<(&Profile, Arc<Egress>)> {
-        let process = self.processes.get(&id).filter(|process| process.is_alive())?;
+        let process = self.processes.get(&id).filter(|process| !process.is_gone())?;
         let profile = process.attempt()?.confinement.profile()?;
         match &profile.network {
             Network::Proxied { rules } => {
