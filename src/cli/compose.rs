@@ -7,10 +7,11 @@ use super::failure::Failure;
 use crate::config::{Config, detect_shell};
 use crate::core::command::{Defaults, EnvVar};
 use crate::core::policy::Rights;
+use crate::core::spawn::ResourceLimits;
 use crate::grpc::server::{Edge, EdgeOptions, SessionDefaults};
 use crate::host::clock::Clock;
 use crate::host::ports::Spawner;
-use crate::host::{Host, Settings};
+use crate::host::{Host, Ports, Settings};
 
 /// The server of a configuration, which nobody can reach yet. Must be called within a runtime.
 pub(super) fn edge(config: &Config) -> Result<Edge, Failure> {
@@ -22,7 +23,12 @@ pub(super) fn edge(config: &Config) -> Result<Edge, Failure> {
     let ceiling =
         config.rights.ceiling.as_ref().map_or_else(|| agent_ceiling.clone(), |ceiling| ceiling.rights());
     let settings = settings(config, &inherited, rights)?;
-    let host = Host::new(spawner, clock, inherited, seed()?);
+    let ports = Ports::of(spawner);
+    settings
+        .rights
+        .check(ports.reviewer.is_automatic())
+        .map_err(|missing| Failure::usage(format!("[rights.default] strict_review: {missing}")))?;
+    let host = Host::new(ports, clock, inherited, seed()?);
     let mut options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     options.allowed_origins.clone_from(&config.listen.allowed_origins);
     options.drain = config.server.drain();
@@ -51,6 +57,7 @@ fn settings(config: &Config, inherited: &[EnvVar], rights: Rights) -> Result<Set
             inherited: inherited.to_vec(),
         },
         rights,
+        process_limits: ResourceLimits::default(),
         limits: config.limits.limits(),
         interactive: config.session.interactive,
     })

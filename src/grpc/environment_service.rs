@@ -6,7 +6,7 @@ use std::time::Duration;
 use tonic::{Request, Response, Status};
 
 use super::auth::Caller;
-use super::convert::{self, APPROVAL_EXPIRY_MS, KEEPALIVE_DEFAULT, LOCAL};
+use super::convert::{self, KEEPALIVE_DEFAULT, LOCAL};
 use super::pb::environment_service_server::EnvironmentService;
 use super::shared::{SESSIONS_PER_OWNER, Shared};
 use super::{door, pb, place};
@@ -65,8 +65,8 @@ impl EnvironmentApi {
             request_bytes: convert::count(door::MESSAGE_BYTES_MAX),
             output_tokens: of.output_tokens_max,
             feed_events: convert::count(limits::FEED_EVENTS_MAX),
-            approval_expiry_ms: APPROVAL_EXPIRY_MS,
-            stdin_review_bytes: 8_000,
+            approval_expiry_ms: of.approval_expiry.map_or(0, millis),
+            stdin_review_bytes: convert::count(limits::INPUT_REVIEW_BYTES_MAX),
             keepalive_interval_ms: millis(KEEPALIVE_DEFAULT),
         }
     }

@@ -1,5 +1,6 @@
 //! The gRPC edge: it translates between the wire and the host, and decides nothing.
 
+mod approval_service;
 pub mod auth;
 pub mod codec;
 mod connection;
@@ -20,7 +21,6 @@ mod status;
 mod stream;
 pub mod tls;
 mod trace;
-mod unimplemented;
 
 /// Messages and services of `unified_exec.v1`, generated from `proto/`.
 pub mod pb {

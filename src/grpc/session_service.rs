@@ -8,6 +8,8 @@ use super::pb::session_service_server::SessionService;
 use super::shared::{SESSIONS_PER_OWNER, Shared};
 use super::stream::{Answers, Source, answers};
 use super::{pb, place, status};
+use crate::core::ids::SessionId;
+use crate::core::policy::Network;
 use crate::core::session::{Hold, SessionView, Update, UpdateError};
 use crate::host::clock::Clock;
 use crate::host::feed::{FeedReader, NextEvent};
@@ -46,11 +48,11 @@ impl SessionApi {
             state: state.into(),
             config: Some(convert::config_to_wire(&settings_of(view))),
             policy_revision: view.policy_revision,
-            owner_network: None,
+            owner_network: owner_network(view),
             labels: session.labels().clone().into_iter().collect(),
             create_time: Some(convert::timestamp(self.shared.host.clock(), view.created_at)),
             live_processes: convert::count(view.live),
-            open_approvals: 0,
+            open_approvals: convert::count(view.open_questions),
             first_sequence,
             last_sequence,
         }
@@ -68,7 +70,10 @@ impl SessionApi {
         let asked_shell = !wire.shell.is_empty();
         let asked = convert::settings(wire, fields, current.clone(), &defaults.settings)?;
         // What cannot be honoured is refused first: that it may not be given would be no help.
-        asked.rights.check().map_err(status::unsupported)?;
+        asked
+            .rights
+            .check(self.shared.host.ports().reviewer.is_automatic())
+            .map_err(status::reviewer_missing)?;
         if let Some(field) = convert::widening(caller.role, &asked, &current, defaults) {
             return Err(status::widening(field, caller.role));
         }
@@ -82,10 +87,16 @@ impl SessionApi {
     }
 }
 
+fn owner_network(view: &SessionView) -> Option<pb::NetworkPolicy> {
+    let rules = view.owner_network.clone()?;
+    Some(convert::network_to_wire(&Network::Proxied { rules }))
+}
+
 fn settings_of(view: &SessionView) -> Settings {
     Settings {
         defaults: view.defaults.clone(),
         rights: view.rights.clone(),
+        process_limits: view.process_limits,
         limits: view.limits.clone(),
         interactive: view.interactive,
     }
@@ -95,7 +106,7 @@ fn settings_of(view: &SessionView) -> Settings {
 fn update(asked: Settings, fields: &[Field], revision: u64) -> Update {
     let named = |field| fields.contains(&field);
     let rights = named(Field::ApprovalPolicy) || named(Field::Sandbox);
-    let limits = named(Field::Limits) || named(Field::TableFull);
+    let limits = named(Field::Limits) || named(Field::TableFull) || named(Field::MinConfidence);
     Update {
         if_revision: Some(revision),
         cwd: named(Field::Cwd).then_some(asked.defaults.cwd),
@@ -105,6 +116,7 @@ fn update(asked: Settings, fields: &[Field], revision: u64) -> Update {
         rights: rights.then_some(asked.rights),
         interactive: named(Field::Interactive).then_some(asked.interactive),
         limits: limits.then_some(asked.limits),
+        process_limits: named(Field::ProcessLimits).then_some(asked.process_limits),
     }
 }
 
@@ -211,7 +223,10 @@ impl SessionService for SessionApi {
         }
         let terms = self.shared.terms(convert::keepalive(wire.keepalive_interval_ms))?;
         let events = session.watch(wire.after_sequence);
-        Ok(Response::new(answers(Watching { events, clock: self.shared.host.clock() }, terms)))
+        Ok(Response::new(answers(
+            Watching { events, clock: self.shared.host.clock(), session: session.id().clone() },
+            terms,
+        )))
     }
 
     async fn hold_deadlines(
@@ -277,6 +292,7 @@ impl SessionService for SessionApi {
 struct Watching {
     events: FeedReader,
     clock: Clock,
+    session: SessionId,
 }
 
 impl Source for Watching {
@@ -286,7 +302,7 @@ impl Source for Watching {
     async fn next(&mut self) -> Option<Result<pb::WatchSessionResponse, Status>> {
         use pb::watch_session_response::Item;
         let item = match self.events.next().await {
-            NextEvent::Event(event) => Item::Event(convert::event(self.clock, &event)),
+            NextEvent::Event(event) => Item::Event(convert::event(self.clock, &self.session, &event)),
             NextEvent::Gap { from, to } => Item::FeedGap(pb::FeedGap { start: from, end: to }),
             NextEvent::Ended => return None,
         };

@@ -10,13 +10,14 @@ use tonic_types::StatusExt as _;
 use unified_exec::core::command::{Defaults, EnvPolicy, EnvVar};
 use unified_exec::core::limits::Limits;
 use unified_exec::core::policy::Rights;
+use unified_exec::core::spawn::ResourceLimits;
 use unified_exec::grpc::auth::{Caller, Role};
 use unified_exec::grpc::pb;
 use unified_exec::grpc::pb::exec_service_client::ExecServiceClient;
 use unified_exec::grpc::pb::session_service_client::SessionServiceClient;
 use unified_exec::grpc::server::{Edge, EdgeOptions, SessionDefaults};
 use unified_exec::host::clock::Clock;
-use unified_exec::host::{Host, Owner, Settings};
+use unified_exec::host::{Host, Owner, Ports, Settings};
 use unified_exec::spawn::{LocalSpawner, Options};
 
 /// Longer than anything here takes on a busy machine.
@@ -32,6 +33,7 @@ pub(crate) fn settings(rights: Rights) -> Settings {
             inherited: vec![EnvVar::new("PATH", "/usr/bin:/bin"), EnvVar::new("HOME", "/tmp")],
         },
         rights,
+        process_limits: ResourceLimits::default(),
         limits: Limits::default(),
         interactive: true,
     }
@@ -51,7 +53,7 @@ pub(crate) fn server(settings: Settings, ceiling: Rights) -> (Edge, Host) {
     let clock = Clock::start();
     let spawner = LocalSpawner::start(clock, Options::default()).unwrap();
     let inherited = settings.defaults.inherited.clone();
-    let host = Host::new(Arc::new(spawner), clock, inherited, 1);
+    let host = Host::new(Ports::of(Arc::new(spawner)), clock, inherited, 1);
     let agent_ceiling = settings.rights.clone();
     let options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     (Edge::new(host.clone(), options), host)

@@ -57,6 +57,7 @@ fn told(kind: &Kind) -> (&'static str, String) {
     match kind {
         Kind::ApprovalRequested(asked) => ("approval_requested", asked.approval_id.clone()),
         Kind::ApprovalDecided(asked) => ("approval_decided", asked.approval_id.clone()),
+        Kind::StartRefused(refused) => ("start_refused", format!("{}: {}", refused.reason, refused.message)),
         Kind::AttemptStarted(started) => ("attempt_started", format!("pid {}", started.os_pid)),
         Kind::AttemptDenied(denied) => ("attempt_denied", ended(&denied.exit)),
         Kind::SpawnFailed(failed) => (

@@ -122,7 +122,6 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
         // Somebody has read enough; others may still come.
         tracing::warn!(?failure, "where we listen could not be told on stdout");
     }
-    warn_of_rights(&config);
     while signals.next().await == Heard::Quit {}
     tracing::info!("draining; a second signal does not wait");
     tokio::select! {
@@ -212,14 +211,5 @@ fn cannot_listen(error: ListenError) -> Failure {
             failure.hint("`uexec ps` talks to that server; --runtime-dir DIR starts another")
         }
         _ => failure,
-    }
-}
-
-fn warn_of_rights(config: &Config) {
-    if let Err(unsupported) = config.rights.default.rights().check() {
-        tracing::warn!(
-            "sessions that ask for nothing are refused: {unsupported}. They can ask for `never` and `full_access` by name; \
-             --allow-full-access gives it to those that ask for nothing"
-        );
     }
 }

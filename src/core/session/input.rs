@@ -144,6 +144,24 @@ pub struct Exec {
     pub kill_descendants_on_exit: bool,
 }
 
+impl Exec {
+    /// A start without a name and without wishes: under the session's profile, without bounds of its own.
+    pub fn new(turn: TurnId, command: Command, mode: Mode) -> Self {
+        Self {
+            turn,
+            request: None,
+            command,
+            permissions: Permissions::Default,
+            justification: String::new(),
+            proposed_rule: Vec::new(),
+            limits: ResourceLimits::default(),
+            mode,
+            timeouts: Timeouts::default(),
+            kill_descendants_on_exit: false,
+        }
+    }
+}
+
 /// How a call relates to its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

@@ -8,14 +8,13 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::{Driver, Happened, Notice, Notices};
+use super::{Driver, Happened, Identity, Notice, Notices};
 use crate::core::approval::Question;
 use crate::core::ids::{ApprovalId, AttemptNumber, CallId, ConnectionId, ProcessId};
 use crate::core::limits::EVIDENCE_BYTES_MAX;
 use crate::core::output::Segment;
 use crate::core::policy::{Egress, Host};
 use crate::core::session::{ConnectionRefused, Event, FeedEvent, FeedKind};
-use crate::host::board::Posted;
 use crate::host::log::OutputLog;
 use crate::host::ports::{Asked, BoxFuture, Gate, GateAnswer};
 
@@ -119,11 +118,8 @@ impl Driver {
     pub(super) fn publish(&self, event: FeedEvent) {
         self.ports.audit.record(&self.identity.session, &self.identity.owner, &event);
         if let FeedKind::ApprovalRequested(approval) | FeedKind::ApprovalDecided(approval) = &event.kind {
-            self.identity.board.post(Posted {
-                session: self.identity.session.clone(),
-                owner: self.identity.owner.clone(),
-                approval: Arc::new((**approval).clone()),
-            });
+            let Identity { session, owner, board, .. } = &self.identity;
+            board.post(session.clone(), owner.clone(), Arc::new((**approval).clone()));
         }
         self.feed.publish(event);
     }
