@@ -60,7 +60,11 @@ async fn drain(mut stream: CallStream) -> (Vec<u8>, Collected) {
         match item.unwrap() {
             Item::Output { piece, .. } => bytes.extend_from_slice(&piece.data),
             Item::Result(result) => return (bytes, *result),
-            Item::Gap { .. } | Item::Asking { .. } | Item::AttemptDenied { .. } | Item::AttemptStarted { .. } | Item::Started { .. } => {}
+            Item::Gap { .. }
+            | Item::Asking { .. }
+            | Item::AttemptDenied { .. }
+            | Item::AttemptStarted { .. }
+            | Item::Started { .. } => {}
         }
     }
     panic!("a stream ends with a result")

@@ -3,16 +3,24 @@
 
 mod approval;
 mod assessment;
+mod breadth;
+mod danger;
 mod network;
 mod profile;
+mod reach;
+mod rules;
 
 pub use approval::{ApprovalPolicy, Granular};
 pub use assessment::{Assessment, RuleDecision, RuleMatch, Segment};
+pub use breadth::too_broad;
+pub use danger::danger;
 pub use network::{
     Egress, EgressError, Host, HostError, HostPattern, HostPatternError, NAME_BYTES_MAX, Network,
     NetworkDecision, NetworkRule,
 };
 pub use profile::{Additional, Confinement, Files, Profile};
+pub use reach::{Reached, is_shell, reach};
+pub use rules::{Layer, PrefixRule, STANDARD_DIRECTORIES, base_name, stands_for, strictest};
 
 /// Policy and profile of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
