@@ -22,7 +22,7 @@ use crate::core::approval::{Question, Review};
 use crate::core::command::TerminalSize;
 use crate::core::ids::SessionId;
 use crate::core::output::Stream;
-use crate::core::policy::{Assessment, NetworkRule};
+use crate::core::policy::{Assessment, Egress, Host, NetworkRule};
 use crate::core::process::ExitStatus;
 use crate::core::signal::{Scope, Signal};
 use crate::core::spawn::{Descendant, Enforced, ResourceUsage, SpawnError, SpawnPlan};
@@ -84,6 +84,37 @@ pub struct Asked {
     pub labels: Arc<BTreeMap<String, String>>,
     /// The question.
     pub question: Arc<Question>,
+}
+
+/// Carries the connections of children whose network is proxied, as far as a gate opens.
+pub trait Proxy: Send + Sync + fmt::Debug {
+    /// Serves one child: every connection that `listener` accepts. Dropping the future ends all of them and withdraws
+    /// every question that they wait for; it resolves by itself only if the listener is of no use, after saying so in
+    /// the log. Must be polled within a runtime.
+    fn serve(&self, listener: std::net::TcpListener, gate: Arc<dyn Gate>) -> BoxFuture<()>;
+}
+
+/// Decides on the connections of one child.
+pub trait Gate: Send + Sync + fmt::Debug {
+    /// May the child connect there? Resolves once that is settled, which takes as long as a question is open. Dropped
+    /// when nobody waits for the answer any more: the client has gone, or the child is being ended.
+    ///
+    /// Also asked about an address by itself when a name that was let through turns out to have one that a rule asks
+    /// about.
+    fn open(&self, host: Host, port: u16) -> BoxFuture<GateAnswer>;
+}
+
+/// What a gate says of one connection.
+#[derive(Clone, Debug)]
+pub enum GateAnswer {
+    /// Let it through, within the rules that were frozen for the child: they also judge what a name resolves to, and
+    /// what they refuse stays refused whatever this answer says.
+    Allowed(Arc<Egress>),
+    /// Refuse it.
+    Refused {
+        /// Why, and the way out, for whoever reads the child's output: part of a sentence, such as `no rule allows it`.
+        reason: String,
+    },
 }
 
 /// A future behind a seam.

@@ -1,0 +1,1 @@
+//! The proxy of sandboxed children against real clients and real origins.
