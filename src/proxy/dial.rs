@@ -189,3 +189,25 @@ fn refuse_own_machine(origin: &TcpStream, egress: &Egress, port: u16) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::core::policy::NetworkRule;
+
+    #[tokio::test]
+    async fn an_address_of_the_machine_itself_must_be_named() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let own = TcpStream::connect(address).await.unwrap();
+        let rules = |host: &str| {
+            let decision = NetworkDecision::Allow;
+            Egress::new(&[NetworkRule { host: host.into(), ports: Vec::new(), decision }], None).unwrap()
+        };
+        let refused = refuse_own_machine(&own, &rules("*"), address.port());
+        assert!(matches!(refused, Err(DialError::OwnMachine { address }) if address.is_loopback()));
+        assert!(refuse_own_machine(&own, &rules("127.0.0.1"), address.port()).is_ok());
+    }
+}
