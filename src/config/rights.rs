@@ -155,9 +155,9 @@ impl Grant {
                 network: match self.network {
                     Network::Off => policy::Network::Off,
                     Network::On => policy::Network::On,
-                    Network::Proxied => {
-                        policy::Network::Proxied { rules: self.proxy_allow.iter().map(|host| allow(host)).collect() }
-                    }
+                    Network::Proxied => policy::Network::Proxied {
+                        rules: self.proxy_allow.iter().map(|host| allow(host)).collect(),
+                    },
                 },
                 deny_read: self.deny_read.clone(),
             },
