@@ -82,6 +82,9 @@ impl Config {
             if let Some((key, why)) = grant.and_then(super::Grant::idle_key) {
                 return Err(document.refused_at(&["rights", table, key], why));
             }
+            if let Some(error) = grant.and_then(super::Grant::bad_pattern) {
+                return Err(document.refused_at(&["rights", table, "proxy_allow"], &error.to_string()));
+            }
         }
         if let Some(cwd) = &self.session.cwd
             && !Path::new(cwd).is_absolute()
@@ -188,6 +191,11 @@ mod tests {
                 "[rights.default]\nproxy_allow = [\"x\"]\n",
                 "uexec.toml:2:1: rights.default.proxy_allow:",
                 "proxied",
+            ),
+            (
+                "[rights.agent]\nnetwork = \"proxied\"\nproxy_allow = [\"a.example\", \"10.0.0.1/8\"]\n",
+                "uexec.toml:3:1: rights.agent.proxy_allow:",
+                "write `10.0.0.0/8`",
             ),
             ("[listen]\ntcp = \"nowhere\"\n", "uexec.toml:2:7: listen.tcp:", "socket address"),
         ] {

@@ -121,8 +121,8 @@ impl Default for Grant {
     }
 }
 
-fn allow(host: &String) -> policy::NetworkRule {
-    policy::NetworkRule { host: host.clone(), ports: Vec::new(), decision: policy::NetworkDecision::Allow }
+fn allow(host: &str) -> policy::NetworkRule {
+    policy::NetworkRule { host: host.to_owned(), ports: Vec::new(), decision: policy::NetworkDecision::Allow }
 }
 
 impl Grant {
@@ -155,9 +155,9 @@ impl Grant {
                 network: match self.network {
                     Network::Off => policy::Network::Off,
                     Network::On => policy::Network::On,
-                    Network::Proxied => {
-                        policy::Network::Proxied { rules: self.proxy_allow.iter().map(allow).collect() }
-                    }
+                    Network::Proxied => policy::Network::Proxied {
+                        rules: self.proxy_allow.iter().map(|host| allow(host)).collect(),
+                    },
                 },
                 deny_read: self.deny_read.clone(),
             },
@@ -174,6 +174,11 @@ impl Grant {
                 policy::ApprovalPolicy::Granular(policy::Granular { rules, sandbox_approval, network, stdin })
             }
         }
+    }
+
+    /// What is wrong with a host pattern of the proxy, if one is wrong.
+    pub(super) fn bad_pattern(&self) -> Option<policy::HostPatternError> {
+        self.proxy_allow.iter().find_map(|host| policy::HostPattern::parse(host).err())
     }
 
     /// What is set and has no meaning here: the key, and why.

@@ -118,6 +118,40 @@ async fn every_other_policy_and_profile_is_unimplemented() {
 }
 
 #[tokio::test]
+async fn a_network_rule_whose_host_cannot_be_read_is_named_with_the_way_out() {
+    let bench = Bench::start().await;
+    let long = "a".repeat(257);
+    for (host, words) in [
+        ("", "required"),
+        ("10.1.2.3/8", "10.0.0.0/8"),
+        ("127.1", "four decimal numbers"),
+        ("*.*.example.com", "star"),
+        ("https://example.com", "without scheme"),
+        ("example.com:443", "':'"),
+        (&long, "256"),
+    ] {
+        let rule = |host: &str| pb::NetworkRule {
+            host: host.into(),
+            ports: Vec::new(),
+            decision: pb::NetworkDecision::Deny.into(),
+        };
+        let network = pb::NetworkPolicy {
+            mode: pb::NetworkMode::Proxied.into(),
+            rules: vec![rule("*.example.com"), rule(host)],
+        };
+        let sandbox = pb::SandboxProfile {
+            kind: pb::SandboxKind::FullAccess.into(),
+            network: Some(network),
+            ..Default::default()
+        };
+        let config = pb::SessionConfig { sandbox: Some(sandbox), ..Default::default() };
+        let refused = assert_refused(create(&bench, config).await, Code::InvalidArgument, "INVALID_FIELD");
+        assert_eq!(refused.field(), "config.sandbox.network.rules[1].host", "{host}");
+        assert!(refused.status.message().contains(words), "{host}: {}", refused.status.message());
+    }
+}
+
+#[tokio::test]
 async fn a_session_tells_every_setting_and_takes_changes_of_each() {
     let bench = Bench::start().await;
     let limits =

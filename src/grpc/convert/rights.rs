@@ -3,12 +3,14 @@
 use super::config::{PATH_BYTES_MAX, known};
 use super::{Valid, bounded, invalid};
 use crate::core::policy::{
-    ApprovalPolicy, Files, Granular, Network, NetworkDecision, NetworkRule, Profile, Rights,
+    ApprovalPolicy, Files, Granular, HostPattern, Network, NetworkDecision, NetworkRule, Profile, Rights,
 };
 use crate::grpc::pb;
 
 /// Entries of one list of a profile.
 const PATHS_MAX: usize = 256;
+/// The longest name with `*.` in front, or range of addresses.
+const HOST_BYTES_MAX: usize = 256;
 /// Rules of one network policy.
 const RULES_MAX: usize = 1_024;
 
@@ -99,6 +101,10 @@ fn network(wire: Option<pb::NetworkPolicy>) -> Valid<Network> {
         let field = |name: &str| format!("config.sandbox.network.rules[{at}].{name}");
         if rule.host.is_empty() {
             return invalid(field("host"), "is required");
+        }
+        bounded(&field("host"), &rule.host, HOST_BYTES_MAX)?;
+        if let Err(error) = HostPattern::parse(&rule.host) {
+            return invalid(field("host"), error.to_string());
         }
         let mut ports = Vec::new();
         for port in &rule.ports {

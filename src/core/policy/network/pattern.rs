@@ -36,7 +36,10 @@ pub enum HostPatternError {
         pattern: String,
     },
     /// What stands before the slash is no address, or what stands behind it is no length.
-    #[error("{pattern:?} is no range of addresses; write one as in `10.0.0.0/8` or `2001:db8::/32`")]
+    #[error(
+        "{pattern:?} is no range of addresses as `10.0.0.0/8` or `2001:db8::/32` are; a host stands alone, without \
+         scheme and path"
+    )]
     Range {
         /// As it was written.
         pattern: String,

@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "a test")]
+//! What rules mean, by example and by property.
 
 use proptest::prelude::*;
 
