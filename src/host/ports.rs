@@ -26,7 +26,7 @@ use crate::core::policy::{Assessment, Egress, Host, NetworkRule};
 use crate::core::process::ExitStatus;
 use crate::core::session::FeedEvent;
 use crate::core::signal::{Scope, Signal};
-use crate::core::spawn::{Descendant, Enforced, ResourceUsage, SpawnError, SpawnPlan};
+use crate::core::spawn::{Descendant, Enforced, LimitMechanism, ResourceUsage, SpawnError, SpawnPlan};
 use crate::core::time::Instant;
 use crate::host::Owner;
 
@@ -139,6 +139,43 @@ pub trait Spawner: Send + Sync + fmt::Debug {
     fn uses_cgroups(&self) -> bool {
         false
     }
+
+    /// The parts of the system that can enforce a profile, as they were found when this was started. Resolves once
+    /// that is known.
+    fn backends(&self) -> BoxFuture<Vec<Backend>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// By what each resource limit would be enforced here, by its name on the wire; `None` if it would be refused for
+    /// a command without a sandbox.
+    fn limit_mechanisms(&self) -> Vec<(&'static str, Option<LimitMechanism>)> {
+        Vec::new()
+    }
+}
+
+/// A part of the system that can enforce a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backend {
+    /// Its name on the wire: of a [`Mechanism`](crate::core::spawn::Mechanism).
+    pub name: &'static str,
+    /// Whether it can be used.
+    pub state: BackendState,
+    /// Its version as it tells it; empty if it has none.
+    pub version: String,
+}
+
+/// Whether a part of the system can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackendState {
+    /// It works: it was tried.
+    Available,
+    /// It does not work on this machine.
+    Unavailable {
+        /// Why, as a sentence.
+        reason: String,
+    },
+    /// Nobody has written it for this platform.
+    Unsupported,
 }
 
 /// The handles on a started child.

@@ -27,9 +27,36 @@ const PREFIX: &str = "unified-exec-";
 /// Children of this process so far, whichever spawner started them: they share one outer cgroup.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
+/// Which controllers the cgroups of children have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(super) struct Controllers {
+    pub(super) memory: bool,
+    pub(super) pids: bool,
+}
+
+impl Controllers {
+    /// What a file of the hierarchy lists, such as `cgroup.controllers`.
+    fn listed(file: &Path) -> Self {
+        let listed = fs::read_to_string(file).unwrap_or_default();
+        let has = |name: &str| listed.split_ascii_whitespace().any(|word| word == name);
+        Self { memory: has("memory"), pids: has("pids") }
+    }
+
+    /// Hands on to the cgroups below `directory` what it has itself. Refused while processes are in it, unless it is
+    /// the root; then whoever started this service has not delegated them.
+    fn hand_on(self, directory: &Path) {
+        for (has, word) in [(self.memory, "+memory"), (self.pids, "+pids")] {
+            if has && let Err(error) = fs::write(directory.join("cgroup.subtree_control"), word) {
+                tracing::debug!(directory = %directory.display(), word, %error, "a controller is not handed on");
+            }
+        }
+    }
+}
+
 /// The outer cgroup of this process.
 #[derive(Debug)]
 pub(super) struct Home {
+    controllers: Controllers,
     path: PathBuf,
     /// The same as `/proc/<pid>/cgroup` names it.
     name: String,
@@ -42,16 +69,27 @@ impl Home {
         let me = std::process::id();
         let started = Entry::read(me).map_or(0, |entry| entry.started);
         let outer = format!("{PREFIX}{}-{me}-{started}", pid_namespace()?);
-        let home =
-            Self { path: own.join(&outer), name: format!("{}/{outer}", own_name.trim_end_matches('/')) };
+        let mut home = Self {
+            controllers: Controllers::default(),
+            path: own.join(&outer),
+            name: format!("{}/{outer}", own_name.trim_end_matches('/')),
+        };
+        Controllers::listed(&own.join("cgroup.controllers")).hand_on(&own);
         let probe = home.create()?;
+        Controllers::listed(&home.path.join("cgroup.controllers")).hand_on(&home.path);
         let able = probe.path.join("cgroup.kill").exists();
+        home.controllers = Controllers::listed(&probe.path.join("cgroup.controllers"));
         probe.remove()?;
         if able {
             Ok(home)
         } else {
             Err(io::Error::other("the kernel has no cgroup.kill (it came with 5.14)"))
         }
+    }
+
+    /// Which limits the cgroup of a child can hold.
+    pub(super) const fn controllers(&self) -> Controllers {
+        self.controllers
     }
 
     /// Makes the cgroup of one more child.
@@ -63,7 +101,10 @@ impl Home {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match fs::create_dir(&self.path) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                    _ => fs::create_dir(&cgroup.path)?,
+                    _ => {
+                        self.controllers.hand_on(&self.path);
+                        fs::create_dir(&cgroup.path)?;
+                    }
                 }
                 Ok(cgroup)
             }
@@ -162,6 +203,27 @@ impl Cgroup {
     /// Moves a process, with all its threads, here.
     pub(super) fn add(&self, pid: u32) -> io::Result<()> {
         self.write("cgroup.procs", &pid.to_string())
+    }
+
+    /// Bounds what all of its processes use together.
+    pub(super) fn limit(&self, memory_max: Option<u64>, pids_max: Option<u64>) -> io::Result<()> {
+        if let Some(bytes) = memory_max {
+            self.write("memory.max", &bytes.to_string())?;
+            // Swap would only put the end off. Not every kernel counts it.
+            let _ = self.write("memory.swap.max", "0");
+            self.write("memory.oom.group", "1")?;
+        }
+        match pids_max {
+            Some(count) => self.write("pids.max", &count.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the kernel has killed in it for lack of memory.
+    pub(super) fn has_run_out_of_memory(&self) -> bool {
+        let events = fs::read_to_string(self.path.join("memory.events")).unwrap_or_default();
+        let kills = events.lines().filter_map(|line| line.strip_prefix("oom_kill "));
+        kills.into_iter().any(|count| count.trim() != "0")
     }
 
     /// Kills everything in it, also what is being forked at this moment.

@@ -3,7 +3,9 @@
 //! ```text
 //!  spawn(plan) ──► start ── program (cwd, PATH, interpreter)          on a thread that may block
 //!                    ├──── pty | pipe (the server's ends, driven by readiness)
+//!                    ├──── sandbox, limits (what holds the child, or why nothing can)
 //!                    ├──── unix (posix_spawn, no copy of the server)
+//!                    ├──── outside | inside ──► launcher (this program again, on its way to the command)
 //!                    └──── place (into a cgroup of its own, where the system lets us; after the answer)
 //!  Spawned { control, stdin, output, exit }
 //!                └─ control ── tree ── table         whom a signal reaches
@@ -20,11 +22,16 @@ mod cgroup;
 mod control;
 #[cfg(feature = "test-util")]
 pub mod fake;
+mod inside;
+pub mod launcher;
+mod limits;
+mod outside;
 mod pipe;
 mod place;
 mod program;
 mod pty;
 mod reap;
+mod sandbox;
 mod start;
 mod table;
 mod tree;
@@ -33,17 +40,20 @@ mod watch;
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
 
 use tokio::sync::oneshot;
 
-use crate::core::spawn::{SpawnError, SpawnPlan};
+use crate::core::spawn::{LimitMechanism, SpawnError, SpawnPlan};
 use crate::host::clock::Clock;
-use crate::host::ports::{BoxFuture, Spawned, Spawner};
+use crate::host::ports::{Backend, BoxFuture, Spawned, Spawner};
 
 use cgroup::Home;
+pub use sandbox::Layers;
+use sandbox::{Sandbox, find_launcher, probe};
 use watch::Watch;
 
 /// How the descendants of a child are told from everybody else's.
@@ -57,10 +67,17 @@ pub enum Trees {
 }
 
 /// What a [`LocalSpawner`] can be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Options {
     /// How the descendants of a child are told.
     pub trees: Trees,
+    /// Which layers a sandbox may use.
+    pub sandbox: Layers,
+    /// Existing directories of the service itself, absolute: no command in a sandbox can see what is in them.
+    pub hidden: Vec<PathBuf>,
+    /// The program that calls [`launcher::run_if_asked`] first in its `main`; without it this very program, if it is
+    /// `uexec`. Nothing can be confined or limited without one.
+    pub launcher: Option<PathBuf>,
 }
 
 /// Starts children on this machine.
@@ -75,6 +92,7 @@ struct Shared {
     clock: Clock,
     home: Option<Home>,
     watch: Arc<Watch>,
+    sandbox: Sandbox,
     /// The limit that children get back.
     open_files_max: Option<Rlimit>,
 }
@@ -96,7 +114,20 @@ impl LocalSpawner {
         for leftover in home.iter().flat_map(Home::kill_leftovers) {
             watch.leftover(leftover);
         }
-        Ok(Self { shared: Arc::new(Shared { clock, home, watch, open_files_max: raise_open_files() }) })
+        let sandbox = Sandbox {
+            layers: options.sandbox,
+            hidden: options.hidden,
+            launcher: find_launcher(options.launcher.as_deref()),
+            probed: OnceLock::new(),
+        };
+        let open_files_max = raise_open_files();
+        let shared = Arc::new(Shared { clock, home, watch, sandbox, open_files_max });
+        if shared.sandbox.layers != Layers::None && shared.sandbox.launcher.is_ok() {
+            // Whoever needs the answer before it is there waits for it.
+            let probing = Arc::clone(&shared);
+            shared.watch.runtime().spawn_blocking(move || probe::find_out(&probing));
+        }
+        Ok(Self { shared })
     }
 
     /// How descendants are really told here.
@@ -114,6 +145,20 @@ impl fmt::Debug for LocalSpawner {
 impl Spawner for LocalSpawner {
     fn uses_cgroups(&self) -> bool {
         self.trees() == Trees::Cgroups
+    }
+
+    fn backends(&self) -> BoxFuture<Vec<Backend>> {
+        let shared = Arc::clone(&self.shared);
+        let found = self.shared.watch.runtime().spawn_blocking(move || {
+            probe::find_out(&shared);
+            shared.sandbox.backends()
+        });
+        Box::pin(async move { found.await.unwrap_or_default() })
+    }
+
+    fn limit_mechanisms(&self) -> Vec<(&'static str, Option<LimitMechanism>)> {
+        let controllers = self.shared.home.as_ref().map(Home::controllers).unwrap_or_default();
+        limits::mechanisms(controllers, self.shared.sandbox.launcher.is_ok())
     }
 
     fn spawn(&self, plan: SpawnPlan) -> BoxFuture<Result<Spawned, SpawnError>> {

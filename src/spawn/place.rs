@@ -21,7 +21,7 @@ const ROUNDS_MAX: usize = 8;
 
 /// Places the child of `tree`, if that is possible here, and in any case says that it has been tried.
 pub(super) fn place(shared: &Shared, tree: &Arc<Tree>) {
-    if let Some(home) = &shared.home {
+    if let (Some(home), None) = (&shared.home, tree.cgroup()) {
         try_place(home, tree);
     }
     shared.watch.note(tree, PLACED);

@@ -157,7 +157,8 @@ impl Drop for Start {
     }
 }
 
-/// The process that a spawner started: alive, or ended and not yet reaped, or reaped.
+/// A process that is held on to: the one that a spawner started, or one inside its namespaces. Alive, or ended and not
+/// yet reaped, or reaped.
 #[derive(Debug)]
 pub(super) struct Leader {
     pid: Pid,
@@ -184,6 +185,18 @@ impl Leader {
 
     fn lock(&self) -> MutexGuard<'_, bool> {
         self.reaped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Resolves once it has ended, whoever reaps it.
+    pub(super) async fn ended(&self) {
+        if !self.is_reaped() {
+            let _ = self.pidfd.ready(Interest::READABLE).await;
+        }
+    }
+
+    /// Somebody else has reaped it, or may do so from now on.
+    pub(super) fn set_reaped(&self) {
+        *self.lock() = true;
     }
 
     /// Signals the process itself.

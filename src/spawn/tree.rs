@@ -23,7 +23,7 @@ use crate::core::signal::Signal;
 use crate::core::spawn::Descendant;
 
 /// Descendants that are listed at most: enough to see what is going on, whatever a fork bomb does.
-const LISTED_MAX: usize = 256;
+pub(super) const LISTED_MAX: usize = 256;
 
 /// A child and all that descend from it.
 #[derive(Debug)]

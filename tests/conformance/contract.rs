@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use unified_exec::core::command::TerminalSize;
 use unified_exec::core::output::Stream;
-use unified_exec::core::policy::{Network, Profile};
 use unified_exec::core::process::ExitStatus;
 use unified_exec::core::signal::{Scope, Signal};
 use unified_exec::core::spawn::SpawnError;
@@ -327,7 +326,7 @@ async fn unread_output_blocks_the_child_and_not_memory(subject: Subject) {
 }
 
 async fn a_missing_program_is_told(subject: Subject) {
-    let answer = subject.spawner.spawn(plan(&["no-such-program"], subject.kind.stdio())).await;
+    let answer = subject.spawner.spawn(subject.plan(&["no-such-program"])).await;
     let missing = SpawnError::ProgramMissing { program: "no-such-program".to_owned() };
     assert_eq!(answer.unwrap_err(), missing);
 }
@@ -338,7 +337,7 @@ async fn a_sandbox_that_cannot_be_enforced_is_refused(subject: Subject) {
         // It must be known to be started at all.
         drop(subject.spawn(&lives()).await);
     }
-    refused.sandbox = Some(Profile { network: Network::Off, ..Profile::full_access() });
+    refused.sandbox = Some(subject.unenforceable());
     let answer = subject.spawner.spawn(refused).await;
     assert!(matches!(answer, Err(SpawnError::SandboxUnavailable { .. })), "{answer:?}");
 }

@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use unified_exec::core::spawn::SpawnError;
+use unified_exec::core::policy::{Files, Network, Profile};
+use unified_exec::core::spawn::{SpawnError, SpawnPlan};
 use unified_exec::host::clock::Clock;
 use unified_exec::host::ports::{Spawned, Spawner};
 use unified_exec::spawn::fake::{FakeSpawner, Script};
@@ -16,6 +17,8 @@ use crate::run::{ALONE, Kind, Running, plan, soon};
 pub(crate) enum Which {
     Fake(Kind),
     Local(Kind, Trees),
+    /// In namespaces of its own.
+    Sandboxed(Kind),
 }
 
 /// One program in two forms: a line of a shell, and a script that does the same.
@@ -35,6 +38,7 @@ pub(crate) struct Subject {
     pub(crate) kind: Kind,
     pub(crate) spawner: Arc<dyn Spawner>,
     fake: Option<FakeSpawner>,
+    sandbox: Option<Profile>,
 }
 
 impl Subject {
@@ -42,22 +46,45 @@ impl Subject {
         match which {
             Which::Fake(kind) => {
                 let fake = FakeSpawner::new(Clock::start());
-                Self { kind, spawner: Arc::new(fake.clone()), fake: Some(fake) }
+                Self { kind, spawner: Arc::new(fake.clone()), fake: Some(fake), sandbox: None }
             }
             Which::Local(kind, trees) => {
-                let local = LocalSpawner::start(Clock::start(), Options { trees }).expect("a spawner");
+                let local = LocalSpawner::start(Clock::start(), Options { trees, ..Options::default() })
+                    .expect("a spawner");
                 assert_eq!(
                     local.trees(),
                     trees,
                     "these machines have a cgroup 2 hierarchy that can be written"
                 );
-                Self { kind, spawner: Arc::new(local), fake: None }
+                Self { kind, spawner: Arc::new(local), fake: None, sandbox: None }
+            }
+            Which::Sandboxed(kind) => {
+                let launcher = Some(env!("CARGO_BIN_EXE_uexec").into());
+                let options = Options { launcher, ..Options::default() };
+                let local = LocalSpawner::start(Clock::start(), options).expect("a spawner");
+                let sandbox =
+                    Profile { files: Files::ReadOnly, network: Network::Off, deny_read: Vec::new() };
+                Self { kind, spawner: Arc::new(local), fake: None, sandbox: Some(sandbox) }
             }
         }
     }
 
     pub(crate) fn is_fake(&self) -> bool {
         self.fake.is_some()
+    }
+
+    /// A plan for `argv`, under the subject's profile.
+    pub(crate) fn plan(&self, argv: &[&str]) -> SpawnPlan {
+        SpawnPlan { sandbox: self.sandbox.clone(), ..plan(argv, self.kind.stdio()) }
+    }
+
+    /// A profile that this spawner cannot enforce.
+    pub(crate) fn unenforceable(&self) -> Profile {
+        match &self.sandbox {
+            // Without a launcher nothing can be.
+            None => Profile { network: Network::Off, ..Profile::full_access() },
+            Some(_) => Profile { files: Files::External, ..Profile::full_access() },
+        }
     }
 
     /// Starts `what` and hands over its bare handles.
@@ -67,7 +94,7 @@ impl Subject {
                 fake.program("script", what.script.clone());
                 plan(&["script"], self.kind.stdio())
             }
-            None => plan(&["sh", "-c", &what.line], self.kind.stdio()),
+            None => self.plan(&["sh", "-c", &what.line]),
         };
         soon("a start", self.spawner.spawn(plan)).await
     }
@@ -103,7 +130,7 @@ fn runtime(which: Which) -> tokio::runtime::Runtime {
         Which::Fake(_) => {
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()
         }
-        Which::Local(..) => tokio::runtime::Builder::new_multi_thread()
+        Which::Local(..) | Which::Sandboxed(_) => tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(4)
             .enable_all()
@@ -118,6 +145,9 @@ pub(crate) const PIPES: Which = Which::Local(Kind::Pipes, Trees::Cgroups);
 pub(crate) const PIPES_NO_CGROUP: Which = Which::Local(Kind::Pipes, Trees::ProcessTable);
 pub(crate) const TERMINALS: Which = Which::Local(Kind::Terminal, Trees::Cgroups);
 pub(crate) const TERMINALS_NO_CGROUP: Which = Which::Local(Kind::Terminal, Trees::ProcessTable);
+
+pub(crate) const SANDBOXED_PIPES: Which = Which::Sandboxed(Kind::Pipes);
+pub(crate) const SANDBOXED_TERMINALS: Which = Which::Sandboxed(Kind::Terminal);
 
 /// Makes each case a test over each spawner; `play` or `play_alone` plays it.
 macro_rules! over {
@@ -152,6 +182,8 @@ macro_rules! over_all {
             play,
             fake_pipes = FAKE_PIPES
             fake_terminals = FAKE_TERMINALS
+            sandboxed_pipes = SANDBOXED_PIPES
+            sandboxed_terminals = SANDBOXED_TERMINALS
             => { $($case),* }
         }
         $crate::subject::over_local! { play, $($case),* }

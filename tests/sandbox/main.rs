@@ -1,0 +1,1 @@
+//! Children under the real sandbox: what they cannot do, and what ordinary tools still can.
