@@ -1,5 +1,7 @@
 //! The composition root: here, and only here, spawner, host and edge are put together.
 
+mod reviewer;
+
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
@@ -23,7 +25,8 @@ pub(super) fn edge(config: &Config) -> Result<Edge, Failure> {
     let ceiling =
         config.rights.ceiling.as_ref().map_or_else(|| agent_ceiling.clone(), |ceiling| ceiling.rights());
     let settings = settings(config, &inherited, rights)?;
-    let ports = Ports::of(spawner);
+    let mut ports = Ports::of(spawner);
+    ports.reviewer = reviewer::reviewer(clock, config.reviewer.as_ref())?;
     settings
         .rights
         .check(ports.reviewer.is_automatic())

@@ -14,6 +14,7 @@ mod limits;
 mod listen;
 mod load;
 mod logging;
+mod reviewer;
 mod rights;
 mod server;
 mod session;
@@ -26,6 +27,7 @@ pub use limits::{Limits, WhenFull};
 pub use listen::{Listen, Tls};
 pub use load::{ConfigError, Place};
 pub use logging::{Format, Logging};
+pub use reviewer::{Address as ReviewerAddress, Reviewer};
 pub use rights::{Approval, Grant, Granular, Network, Profile, Rights};
 pub use server::Server;
 pub use session::Session;
@@ -43,6 +45,9 @@ pub struct Config {
     pub session: Session,
     /// What sessions may do.
     pub rights: Rights,
+    /// Who sees questions before people do; absent is nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reviewer: Option<Reviewer>,
     /// Which variables children get.
     pub environment: Environment,
     /// Bounds.
