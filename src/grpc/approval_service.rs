@@ -18,7 +18,6 @@ use super::{pb, status};
 use crate::core::approval::{State, Verdict};
 use crate::core::ids::{ApprovalId, GrantId, SessionId};
 use crate::core::session::Decide;
-use crate::host::SessionHandle;
 use crate::host::board::{Change, Posted};
 use crate::host::clock::Clock;
 
@@ -33,20 +32,11 @@ impl ApprovalApi {
         Self { shared }
     }
 
-    /// A session whose questions the caller may see.
-    fn session(&self, caller: &Caller, id: &str) -> Result<SessionHandle, Status> {
-        if caller.role < Role::Reviewer {
-            return self.shared.session(caller, id);
-        }
-        let id = convert::session_id(id)?;
-        self.shared.host.any_session(&SessionId::new(id)).ok_or_else(|| status::session_not_found(id))
-    }
-
     /// Which questions a caller wants and may see: of one session, or all.
     fn scope(&self, caller: &Caller, session: &str) -> Result<Scope, Status> {
         let session = match session {
             "" => None,
-            id => Some(self.session(caller, id)?.id().clone()),
+            id => Some(self.shared.visible(caller, id)?.id().clone()),
         };
         Ok(Scope { caller: caller.clone(), session })
     }
@@ -142,7 +132,7 @@ impl ApprovalService for ApprovalApi {
         if !bool::from(digest[..].ct_eq(&wire.digest)) {
             return Err(status::digest_mismatch(&wire.approval_id));
         }
-        let handle = self.session(&caller, session)?;
+        let handle = self.shared.visible(&caller, session)?;
         let by = format!("{} {}", caller.role, caller.owner.as_str());
         let approval = posted.approval.question.id.clone();
         let decided = handle.decide(Decide { approval, verdict, text, rule, by }).await;
@@ -157,7 +147,7 @@ impl ApprovalService for ApprovalApi {
         request: Request<pb::ListGrantsRequest>,
     ) -> Result<Response<pb::ListGrantsResponse>, Status> {
         let wire = request.get_ref();
-        let session = self.session(Caller::of(&request)?, &wire.session_id)?;
+        let session = self.shared.overseen(&request, &wire.session_id)?;
         let page = convert::page(&["ListGrants", &wire.session_id], wire.page_size, &wire.page_token)?;
         let gone = || status::session_not_found(session.id().as_str());
         let all = session.grants().await.ok_or_else(gone)?.into_iter().zip(0_u32..).collect();
@@ -174,7 +164,7 @@ impl ApprovalService for ApprovalApi {
         let caller = Caller::of(&request)?;
         caller.require(Role::Reviewer)?;
         let wire = request.get_ref();
-        let session = self.session(caller, &wire.session_id)?;
+        let session = self.shared.visible(caller, &wire.session_id)?;
         let id = convert::required_id("grant_id", &wire.grant_id)?;
         let revoked = session.revoke(GrantId::new(id)).await.ok_or_else(|| status::grant_not_found(id))?;
         let grant = convert::grant(self.shared.host.clock(), session.id(), &revoked);

@@ -2,7 +2,7 @@
 
 use tonic::{Request, Response, Status};
 
-use super::auth::Caller;
+use super::auth::{Caller, Role};
 use super::convert::{self, Field};
 use super::pb::session_service_server::SessionService;
 use super::shared::{SESSIONS_PER_OWNER, Shared};
@@ -146,7 +146,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::GetSessionRequest>,
     ) -> Result<Response<pb::GetSessionResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let view = self.view(&session).await?;
         let session = Some(self.to_wire(&session, &view));
         Ok(Response::new(pb::GetSessionResponse { session }))
@@ -158,8 +158,12 @@ impl SessionService for SessionApi {
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
         let caller = Caller::of(&request)?;
         let wire = request.get_ref();
-        let page = convert::page(&["ListSessions", caller.owner.as_str()], wire.page_size, &wire.page_token)?;
-        let all = self.shared.host.sessions(&caller.owner);
+        let list = ["ListSessions", caller.owner.as_str(), caller.role.as_str()];
+        let page = convert::page(&list, wire.page_size, &wire.page_token)?;
+        let all = match caller.role {
+            Role::Agent => self.shared.host.sessions(&caller.owner),
+            Role::Reviewer => self.shared.host.all_sessions(),
+        };
         let (handles, next_page_token) = page.cut(all, |session| (session.number(), 0));
         let mut sessions = Vec::with_capacity(handles.len());
         for handle in handles {
@@ -175,7 +179,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::UpdateSessionRequest>,
     ) -> Result<Response<pb::UpdateSessionResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let caller = Caller::of(&request)?.clone();
         let pb::UpdateSessionRequest { config, update_mask, policy_revision, .. } = request.into_inner();
         let fields = convert::mask(update_mask)?;
@@ -202,7 +206,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::CloseSessionRequest>,
     ) -> Result<Response<pb::CloseSessionResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let host = self.shared.host.clone();
         // A caller that goes away does not stop it.
         let closing = tokio::spawn(async move { host.close(&session).await });
@@ -215,7 +219,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::WatchSessionRequest>,
     ) -> Result<Response<Self::WatchSessionStream>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let wire = request.get_ref();
         let (_, last) = session.events();
         if let Some(after) = wire.after_sequence.filter(|after| *after > last) {
@@ -258,14 +262,14 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::InterruptRequest>,
     ) -> Result<Response<pb::InterruptResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let turn = convert::turn(&request.get_ref().turn_id)?;
         let Some(report) = session.interrupt(turn).await else {
             return Err(status::session_not_found(session.id().as_str()));
         };
         Ok(Response::new(pb::InterruptResponse {
             waits_ended: report.waits,
-            approvals_withdrawn: 0,
+            approvals_withdrawn: report.withdrawn,
             alive_process_ids: report.alive.into_iter().map(|process| process.get()).collect(),
             one_shot_process_ids: report.one_shots.into_iter().map(|process| process.get()).collect(),
         }))
@@ -275,7 +279,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::CleanBackgroundTerminalsRequest>,
     ) -> Result<Response<pb::CleanBackgroundTerminalsResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let turn = convert::turn(&request.get_ref().turn_id)?;
         tracing::debug!(session = %session.id(), ?turn, "a session is cleaned");
         let Some(report) = session.clean().await else {

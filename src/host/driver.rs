@@ -332,6 +332,8 @@ impl Driver {
             Err(error) => {
                 // Nothing was said in it: what is read is the attempt before, if there was one.
                 if let Some(attempts) = self.processes.get_mut(&process) {
+                    // Whoever has opened it already need not wait for anything.
+                    attempts.iter().filter(|held| held.number == attempt).for_each(|held| held.log.close());
                     attempts.retain(|held| held.number != attempt || attempt == AttemptNumber::FIRST);
                 }
                 return Some(Event::SpawnFailed { process, attempt, error });

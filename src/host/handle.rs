@@ -328,6 +328,8 @@ pub struct Following {
 /// What a client that follows a process hears.
 #[derive(Debug)]
 pub enum Followed {
+    /// The first attempt was denied, and a second one follows.
+    AttemptDenied(AttemptView),
     /// A further attempt runs.
     AttemptStarted(AttemptView),
     /// The process has ended; told once, also to those who come later.
@@ -342,13 +344,9 @@ impl Following {
         loop {
             match self.updates.recv().await {
                 Some(Update::AttemptStarted { attempt, .. }) => return Followed::AttemptStarted(attempt),
+                Some(Update::AttemptDenied { attempt, .. }) => return Followed::AttemptDenied(attempt),
                 Some(Update::Exited { exit }) => return Followed::Exited(exit),
-                Some(
-                    Update::Collecting { .. }
-                    | Update::Started { .. }
-                    | Update::Asking { .. }
-                    | Update::AttemptDenied { .. },
-                ) => {}
+                Some(Update::Collecting { .. } | Update::Started { .. } | Update::Asking { .. }) => {}
                 Some(Update::Answer { answer, .. }) => {
                     self.guard.answered();
                     return Followed::Over(match *answer {

@@ -40,6 +40,11 @@ pub trait Rulebook: Send + Sync + fmt::Debug {
 
     /// Adds a rule that allows commands which begin with these words, so that the next [`Self::assess`] knows it.
     fn allow(&self, words: Vec<String>) -> BoxFuture<Result<(), AddRuleError>>;
+
+    /// Whether rules can be given at all, here.
+    fn takes_rules(&self) -> bool {
+        true
+    }
 }
 
 /// Why a rule was not added.
@@ -101,6 +106,11 @@ pub trait Proxy: Send + Sync + fmt::Debug {
     /// every question that they wait for; it resolves by itself only if the listener is of no use, after saying so in
     /// the log. Must be polled within a runtime.
     fn serve(&self, listener: std::net::TcpListener, gate: Arc<dyn Gate>) -> BoxFuture<()>;
+
+    /// Whether it carries any connection at all.
+    fn carries(&self) -> bool {
+        true
+    }
 }
 
 /// Decides on the connections of one child.

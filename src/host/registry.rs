@@ -91,6 +91,10 @@ impl Proxy for Nothing {
     fn serve(&self, _: std::net::TcpListener, _: Arc<dyn Gate>) -> BoxFuture<()> {
         Box::pin(std::future::ready(()))
     }
+
+    fn carries(&self) -> bool {
+        false
+    }
 }
 
 impl Audit for Nothing {
@@ -247,6 +251,13 @@ impl Host {
     pub fn sessions(&self, owner: &Owner) -> Vec<SessionHandle> {
         let mut sessions: Vec<SessionHandle> =
             self.sessions_now().values().filter(|session| session.owner() == owner).cloned().collect();
+        sessions.sort_by_key(SessionHandle::number);
+        sessions
+    }
+
+    /// The sessions of every owner, oldest first: for reviewers, who see all of them.
+    pub fn all_sessions(&self) -> Vec<SessionHandle> {
+        let mut sessions: Vec<SessionHandle> = self.sessions_now().values().cloned().collect();
         sessions.sort_by_key(SessionHandle::number);
         sessions
     }

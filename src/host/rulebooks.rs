@@ -23,4 +23,8 @@ impl Rulebook for NoRules {
         let reason = "this host has no rules".to_owned();
         Box::pin(std::future::ready(Err(AddRuleError::ReadOnly { reason })))
     }
+
+    fn takes_rules(&self) -> bool {
+        false
+    }
 }

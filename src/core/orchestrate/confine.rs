@@ -10,12 +10,7 @@ pub fn effective_profile(
     additional: Option<&Additional>,
     owner_network: bool,
 ) -> Profile {
-    let mut profile = base.clone();
-    if let Files::WorkspaceWrite { writable_roots, .. } = &mut profile.files
-        && writable_roots.is_empty()
-    {
-        writable_roots.push(cwd.to_owned());
-    }
+    let mut profile = base.clone().in_directory(cwd);
     if let Some(additional) = additional {
         profile = profile.with(additional);
     }

@@ -51,14 +51,21 @@ impl Rights {
 }
 
 impl Rights {
-    /// The first thing, by its name on the wire, in which these rights go beyond `bound`.
+    /// These rights with the directory that empty roots of the profile mean.
+    #[must_use]
+    pub fn in_directory(self, cwd: &str) -> Self {
+        Self { profile: self.profile.in_directory(cwd), ..self }
+    }
+
+    /// The first thing, by its name on the wire, in which these rights go beyond `bound`. Both have the directories that
+    /// empty roots mean, see [`Self::in_directory`]. Paths are compared as they stand.
     pub fn beyond(&self, bound: &Self) -> Option<&'static str> {
         if !self.policy.within(&bound.policy) {
             Some("approval_policy.mode")
         } else if bound.strict_review && !self.strict_review {
             Some("approval_policy.strict_review")
-        } else if !self.profile.files.within(&bound.profile.files) {
-            Some("sandbox.kind")
+        } else if let Some(field) = self.profile.files.beyond(&bound.profile.files) {
+            Some(field)
         } else if !self.profile.network.within(&bound.profile.network) {
             Some("sandbox.network")
         } else if !bound.profile.deny_read.iter().all(|path| self.profile.deny_read.contains(path)) {
@@ -79,6 +86,28 @@ mod tests {
         assert_eq!(strict.check(false), Err(ReviewerMissing));
         assert_eq!(strict.check(true), Ok(()));
         assert_eq!(Rights::unrestricted().check(false), Ok(()));
+    }
+
+    #[test]
+    fn a_root_may_lie_below_one_and_nowhere_else() {
+        let rights = |roots: &[&str], protected: &[&str]| {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            let files =
+                Files::WorkspaceWrite { writable_roots: words(roots), protected: words(protected) };
+            let profile = Profile { files, network: Network::Off, deny_read: Vec::new() };
+            Rights { policy: ApprovalPolicy::OnRequest, strict_review: false, profile }
+        };
+        let bound = rights(&["/w", "/v/"], &[".git"]);
+        for roots in [&["/w"][..], &["/w/a", "/v"], &["/w/a/b"]] {
+            assert_eq!(rights(roots, &[".git", ".hg"]).beyond(&bound), None, "{roots:?}");
+        }
+        for roots in [&["/"][..], &["/w", "/other"], &["/wide"]] {
+            assert_eq!(rights(roots, &[".git"]).beyond(&bound), Some("sandbox.writable_roots"), "{roots:?}");
+        }
+        assert_eq!(rights(&["/w"], &[]).beyond(&bound), Some("sandbox.protected_subpaths"));
+        let here = rights(&[], &[".git"]);
+        assert_eq!(here.clone().in_directory("/w/a").beyond(&bound), None);
+        assert_eq!(here.in_directory("/etc").beyond(&bound), Some("sandbox.writable_roots"));
     }
 
     #[test]

@@ -34,6 +34,17 @@ impl Profile {
         self
     }
 
+    /// This profile with the directory that empty roots mean.
+    #[must_use]
+    pub fn in_directory(mut self, cwd: &str) -> Self {
+        if let Files::WorkspaceWrite { writable_roots, .. } = &mut self.files
+            && writable_roots.is_empty()
+        {
+            writable_roots.push(cwd.to_owned());
+        }
+        self
+    }
+
     /// Whether this profile restricts nothing, so that no sandbox is needed to honour it.
     pub fn restricts_nothing(&self) -> bool {
         self.files == Files::FullAccess && self.network == Network::On && self.deny_read.is_empty()
@@ -59,18 +70,25 @@ pub enum Files {
 }
 
 impl Files {
-    pub(super) fn within(&self, bound: &Self) -> bool {
+    /// The first thing, by its name on the wire, in which this goes beyond `bound`. A root may lie below one of the
+    /// bound's; what is protected may only grow.
+    pub(super) fn beyond(&self, bound: &Self) -> Option<&'static str> {
         match (self, bound) {
-            (Self::ReadOnly, _) | (_, Self::FullAccess) => true,
+            (Self::ReadOnly, _) | (_, Self::FullAccess) => None,
             (
                 Self::WorkspaceWrite { writable_roots, protected },
                 Self::WorkspaceWrite { writable_roots: roots, protected: kept },
             ) => {
-                writable_roots.iter().all(|root| roots.contains(root))
-                    && kept.iter().all(|name| protected.contains(name))
+                if !writable_roots.iter().all(|root| roots.iter().any(|bound| is_below(root, bound))) {
+                    Some("sandbox.writable_roots")
+                } else if !kept.iter().all(|name| protected.contains(name)) {
+                    Some("sandbox.protected_subpaths")
+                } else {
+                    None
+                }
             }
-            (Self::WorkspaceWrite { .. } | Self::External, Self::External) => true,
-            (Self::WorkspaceWrite { .. } | Self::FullAccess | Self::External, _) => false,
+            (Self::WorkspaceWrite { .. } | Self::External, Self::External) => None,
+            (Self::WorkspaceWrite { .. } | Self::FullAccess | Self::External, _) => Some("sandbox.kind"),
         }
     }
 }

@@ -61,7 +61,9 @@ impl Session {
         set("process_limits", replace(&mut self.process_limits, update.process_limits));
         if let Some(limits) = update.limits {
             set("table_full", limits.when_full != self.limits.when_full);
-            set("limits", Limits { when_full: self.limits.when_full, ..limits.clone() } != self.limits);
+            set("min_confidence", limits.min_confidence != self.limits.min_confidence);
+            let Limits { when_full, min_confidence, .. } = self.limits;
+            set("limits", Limits { when_full, min_confidence, ..limits.clone() } != self.limits);
             self.limits = limits;
         }
         fields

@@ -4,7 +4,7 @@ use prost_types::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::process::evidence;
-use super::rights::profile_to_wire;
+use super::rights::{check_glob, check_path, profile_to_wire};
 use super::{Valid, bounded, invalid, timestamp};
 use crate::core::approval::{
     Approval, Decision, Grant, GrantKey, Permissions, Question, State, Subject, Verdict,
@@ -208,12 +208,11 @@ fn additional_permissions(wire: pb::AdditionalPermissions) -> Valid<Additional> 
             );
         }
         for (at, path) in paths.iter().enumerate() {
-            bounded(&field, path, super::config::PATH_BYTES_MAX)?;
-            if !path.starts_with('/') || path.contains('\0') {
-                return invalid(format!("{field}[{at}]"), format!("{path:?} is not an absolute path"));
-            }
-            if name != "deny_read" && path.contains(['*', '?']) {
-                return invalid(format!("{field}[{at}]"), format!("{path:?} is a glob; name the path"));
+            let entry = format!("{field}[{at}]");
+            bounded(&entry, path, super::config::PATH_BYTES_MAX)?;
+            let checked = if name == "deny_read" { check_glob(path) } else { check_path(path) };
+            if let Err(problem) = checked {
+                return invalid(entry, format!("{path:?} {problem}"));
             }
         }
     }

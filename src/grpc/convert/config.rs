@@ -154,8 +154,13 @@ pub(in crate::grpc) fn widening(
     current: &Settings,
     bounds: &SessionDefaults,
 ) -> Option<&'static str> {
-    let beyond =
-        |rights: &Rights| asked.rights.beyond(rights).and_then(|_| asked.rights.beyond(&current.rights));
+    // Empty roots of a bound are those of whatever session it is about.
+    let cwd = &asked.defaults.cwd;
+    let wanted = asked.rights.clone().in_directory(cwd);
+    let kept = current.rights.clone().in_directory(&current.defaults.cwd);
+    let beyond = |bound: &Rights| {
+        wanted.beyond(&bound.clone().in_directory(cwd)).and_then(|field| wanted.beyond(&kept).and(Some(field)))
+    };
     match role {
         Role::Agent => beyond(&bounds.agent_ceiling).or_else(|| {
             beyond_besides_rights(asked, &bounds.settings).and_then(|_| beyond_besides_rights(asked, current))
