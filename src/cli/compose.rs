@@ -1,5 +1,8 @@
 //! The composition root: here, and only here, spawner, host and edge are put together.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
@@ -12,18 +15,20 @@ use crate::grpc::server::{Edge, EdgeOptions, SessionDefaults};
 use crate::host::clock::Clock;
 use crate::host::ports::Spawner;
 use crate::host::{Host, Ports, Settings};
+use crate::proxy::AllowListProxy;
 
 /// The server of a configuration, which nobody can reach yet. Must be called within a runtime.
-pub(super) fn edge(config: &Config) -> Result<Edge, Failure> {
+///
+/// No command in a sandbox can see what is in the `hidden` directories, which exist.
+pub(super) fn edge(config: &Config, hidden: Vec<PathBuf>) -> Result<Edge, Failure> {
     let inherited = environment();
     let clock = Clock::start();
-    let spawner = spawner(clock)?;
+    let spawner = spawner(clock, hidden)?;
     let rights = config.rights.default.rights();
-    let agent_ceiling = config.rights.agent.rights();
-    let ceiling =
-        config.rights.ceiling.as_ref().map_or_else(|| agent_ceiling.clone(), |ceiling| ceiling.rights());
+    let agent_ceiling = config.rights.agent().rights();
+    let ceiling = config.rights.ceiling.rights();
     let settings = settings(config, &inherited, rights)?;
-    let ports = Ports::of(spawner);
+    let ports = Ports { proxy: Arc::new(AllowListProxy::new()), ..Ports::of(spawner) };
     settings
         .rights
         .check(ports.reviewer.is_automatic())
@@ -89,15 +94,15 @@ fn seed() -> Result<u64, Failure> {
 }
 
 #[cfg(unix)]
-fn spawner(clock: Clock) -> Result<std::sync::Arc<dyn Spawner>, Failure> {
+fn spawner(clock: Clock, hidden: Vec<PathBuf>) -> Result<Arc<dyn Spawner>, Failure> {
     use crate::spawn::{LocalSpawner, Options};
-    let spawner = LocalSpawner::start(clock, Options::default())
+    let spawner = LocalSpawner::start(clock, Options { hidden, ..Options::default() })
         .map_err(|error| Failure::new(format!("this system does not let us watch over children: {error}")))?;
-    Ok(std::sync::Arc::new(spawner))
+    Ok(Arc::new(spawner))
 }
 
 #[cfg(not(unix))]
-fn spawner(_: Clock) -> Result<std::sync::Arc<dyn Spawner>, Failure> {
+fn spawner(_: Clock, _: Vec<PathBuf>) -> Result<Arc<dyn Spawner>, Failure> {
     Err(Failure::new("this version cannot start commands on Windows yet (terminals need ConPTY there)")
         .hint("run the server on Linux, or in WSL, and connect to it with --server http://host:port"))
 }

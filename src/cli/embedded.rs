@@ -18,7 +18,7 @@ impl Embedded {
         config.rights.default = Grant::unrestricted();
         config.environment =
             Environment { inherit: Inherit::All, default_excludes: false, ..Environment::default() };
-        let edge = compose::edge(&config)?;
+        let edge = compose::edge(&config, Vec::new())?;
         let caller = Caller { owner: own_owner(), role: Role::Agent };
         let client = Client::within(edge.channel(caller));
         Ok((Self(edge), client))

@@ -76,8 +76,8 @@ impl Config {
     fn check(&self, document: &Document<'_>) -> Result<(), ConfigError> {
         for (table, grant) in [
             ("default", Some(&self.rights.default)),
-            ("agent", Some(&self.rights.agent)),
-            ("ceiling", self.rights.ceiling.as_ref()),
+            ("agent", self.rights.agent.as_ref()),
+            ("ceiling", Some(&self.rights.ceiling)),
         ] {
             if let Some((key, why)) = grant.and_then(super::Grant::idle_key) {
                 return Err(document.refused_at(&["rights", table, key], why));
