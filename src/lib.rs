@@ -13,5 +13,7 @@ pub mod core;
 pub mod grpc;
 #[cfg(feature = "host")]
 pub mod host;
+#[cfg(feature = "rules")]
+pub mod rules;
 #[cfg(feature = "spawn")]
 pub mod spawn;
