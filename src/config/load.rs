@@ -86,6 +86,9 @@ impl Config {
                 return Err(document.refused_at(&["rights", table, "proxy_allow"], &error.to_string()));
             }
         }
+        if let Some((key, problem)) = self.rules.fault() {
+            return Err(document.refused_at(&["rules", key], &problem));
+        }
         if let Some(cwd) = &self.session.cwd
             && !Path::new(cwd).is_absolute()
         {
@@ -186,6 +189,7 @@ mod tests {
             ("[limits]\nwhen_full = \"panic\"\n", "uexec.toml:2:13: limits.when_full:", "unknown variant"),
             ("limits.poll_max_ms = \"x\"\n", "uexec.toml:1:22: limits.poll_max_ms:", "invalid type"),
             ("[nope]\n", "uexec.toml:1:2: nope:", "unknown field"),
+            ("[rules]\nuser = \"here\"\n", "uexec.toml:2:1: rules.user:", "absolute"),
             ("[session]\ncwd = \"here\"\n", "uexec.toml:2:1: session.cwd:", "absolute"),
             (
                 "[rights.default]\nproxy_allow = [\"x\"]\n",

@@ -15,6 +15,7 @@ mod listen;
 mod load;
 mod logging;
 mod rights;
+mod rules;
 mod server;
 mod session;
 mod shell;
@@ -27,6 +28,7 @@ pub use listen::{Listen, Tls};
 pub use load::{ConfigError, Place};
 pub use logging::{Format, Logging};
 pub use rights::{Approval, Grant, Granular, Network, Profile, Rights};
+pub use rules::Rules;
 pub use server::Server;
 pub use session::Session;
 pub use shell::detect as detect_shell;
@@ -43,6 +45,8 @@ pub struct Config {
     pub session: Session,
     /// What sessions may do.
     pub rights: Rights,
+    /// Where the rules for commands and connections are.
+    pub rules: Rules,
     /// Which variables children get.
     pub environment: Environment,
     /// Bounds.

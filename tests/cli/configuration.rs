@@ -42,6 +42,7 @@ fn the_documented_defaults_are_the_defaults() {
     let default = Config::default();
     config.listen = default.listen.clone();
     config.rights.agent = None;
+    (config.rules.system, config.rules.user) = (None, None);
     config.environment.set.clear();
     (config.session.cwd, config.session.shell) = (None, None);
     assert_eq!(config, default);
