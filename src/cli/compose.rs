@@ -1,5 +1,7 @@
 //! The composition root: here, and only here, spawner, host and edge are put together.
 
+mod reviewer;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -44,7 +46,12 @@ pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
     let agent_ceiling = config.rights.agent().rights();
     let ceiling = config.rights.ceiling.rights();
     let settings = settings(config, &inherited, rights)?;
-    let ports = Ports { rulebook, proxy: Arc::new(AllowListProxy::new()), ..Ports::of(spawner) };
+    let ports = Ports {
+        rulebook,
+        reviewer: reviewer::reviewer(clock, config.reviewer.as_ref())?,
+        proxy: Arc::new(AllowListProxy::new()),
+        ..Ports::of(spawner)
+    };
     settings
         .rights
         .check(ports.reviewer.is_automatic())

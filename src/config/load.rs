@@ -89,6 +89,9 @@ impl Config {
         if let Some((key, problem)) = self.rules.fault() {
             return Err(document.refused_at(&["rules", key], &problem));
         }
+        if let Some((key, why)) = self.reviewer.as_ref().and_then(super::Reviewer::contradiction) {
+            return Err(document.refused_at(&["reviewer", key], why));
+        }
         if let Some(cwd) = &self.session.cwd
             && !Path::new(cwd).is_absolute()
         {
@@ -201,6 +204,18 @@ mod tests {
                 "uexec.toml:3:1: rights.agent.proxy_allow:",
                 "write `10.0.0.0/8`",
             ),
+            (
+                "[reviewer]\naddress = \"http://h\"\n",
+                "uexec.toml:2:11: reviewer.address:",
+                "https://host:port",
+            ),
+            ("[reviewer]\naddress = \"https://h:1\"\n", "uexec.toml:2:1: reviewer.address:", "`ca`"),
+            (
+                "[reviewer]\naddress = \"unix:/r\"\nca = \"/ca.pem\"\n",
+                "uexec.toml:3:1: reviewer.ca:",
+                "https",
+            ),
+            ("[reviewer]\n", "uexec.toml:1:", "address"),
             ("[listen]\ntcp = \"nowhere\"\n", "uexec.toml:2:7: listen.tcp:", "socket address"),
         ] {
             let refusal = refusal(text);

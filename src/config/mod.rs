@@ -14,6 +14,7 @@ mod limits;
 mod listen;
 mod load;
 mod logging;
+mod reviewer;
 mod rights;
 mod rules;
 mod server;
@@ -27,6 +28,7 @@ pub use limits::{Limits, WhenFull};
 pub use listen::{Listen, Tls};
 pub use load::{ConfigError, Place};
 pub use logging::{Format, Logging};
+pub use reviewer::{Address as ReviewerAddress, Reviewer};
 pub use rights::{Approval, Grant, Granular, Network, Profile, Rights};
 pub use rules::Rules;
 pub use server::Server;
@@ -47,6 +49,9 @@ pub struct Config {
     pub rights: Rights,
     /// Where the rules for commands and connections are.
     pub rules: Rules,
+    /// Who sees questions before people do; absent is nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reviewer: Option<Reviewer>,
     /// Which variables children get.
     pub environment: Environment,
     /// Bounds.

@@ -13,6 +13,7 @@ mod guard;
 mod health;
 pub mod listen;
 mod place;
+pub mod reviewer;
 pub mod server;
 mod services;
 mod session_service;
