@@ -15,5 +15,7 @@ pub mod grpc;
 pub mod host;
 #[cfg(feature = "proxy")]
 pub mod proxy;
+#[cfg(feature = "rules")]
+pub mod rules;
 #[cfg(feature = "spawn")]
 pub mod spawn;

@@ -95,6 +95,21 @@ const RULES: &[Rule] = &[
         reason: "the edge translates; it never sees how children start",
     },
     Rule {
+        folder: "src/rules",
+        forbidden: &[
+            "tonic",
+            "prost",
+            "std::env",
+            "std::process",
+            "crate::grpc",
+            "crate::spawn",
+            "crate::cli",
+            "crate::config",
+            "core::session",
+        ],
+        reason: "rules know files, words and the port that they answer, not who asks or what is started",
+    },
+    Rule {
         folder: "src/config",
         forbidden: &["crate::cli", "tonic"],
         reason: "nobody depends on the command line",

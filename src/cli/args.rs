@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::commands::{
-    attach, capabilities, completions, config, events, exec, logs, ps, resize, serve, sessions, stop, wait,
-    write,
+    attach, capabilities, completions, config, events, exec, logs, ps, resize, rules, serve, sessions, stop,
+    wait, write,
 };
 use super::connect::{self, Client, Credentials, Server};
 use super::failure::Failure;
@@ -86,6 +86,7 @@ pub(super) enum Command {
     #[command(flatten)]
     Client(ClientCommand),
     Config(config::Args),
+    Rules(rules::Args),
     Completions(completions::Args),
 }
 

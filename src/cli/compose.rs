@@ -2,6 +2,9 @@
 
 mod reviewer;
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
@@ -12,21 +15,43 @@ use crate::core::policy::Rights;
 use crate::core::spawn::ResourceLimits;
 use crate::grpc::server::{Edge, EdgeOptions, SessionDefaults};
 use crate::host::clock::Clock;
-use crate::host::ports::Spawner;
+use crate::host::ports::{Rulebook, Spawner};
+use crate::host::rulebooks::NoRules;
 use crate::host::{Host, Ports, Settings};
+use crate::proxy::AllowListProxy;
+use crate::rules::Book;
+
+/// For whom a server works.
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    /// For the person who has started it, in this very process, for one command of their own: no rules count.
+    Own,
+    /// For agents and reviewers.
+    Others {
+        /// Directories that exist; no command in a sandbox can see what is in them.
+        hidden: Vec<PathBuf>,
+    },
+}
 
 /// The server of a configuration, which nobody can reach yet. Must be called within a runtime.
-pub(super) fn edge(config: &Config) -> Result<Edge, Failure> {
+pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
     let inherited = environment();
     let clock = Clock::start();
-    let spawner = spawner(clock)?;
+    let (rulebook, hidden) = match purpose {
+        Purpose::Own => (Arc::new(NoRules) as Arc<dyn Rulebook>, Vec::new()),
+        Purpose::Others { hidden } => (rules(config, &inherited)?, hidden),
+    };
+    let spawner = spawner(clock, hidden)?;
     let rights = config.rights.default.rights();
-    let agent_ceiling = config.rights.agent.rights();
-    let ceiling =
-        config.rights.ceiling.as_ref().map_or_else(|| agent_ceiling.clone(), |ceiling| ceiling.rights());
+    let agent_ceiling = config.rights.agent().rights();
+    let ceiling = config.rights.ceiling.rights();
     let settings = settings(config, &inherited, rights)?;
-    let mut ports = Ports::of(spawner);
-    ports.reviewer = reviewer::reviewer(clock, config.reviewer.as_ref())?;
+    let ports = Ports {
+        rulebook,
+        reviewer: reviewer::reviewer(clock, config.reviewer.as_ref())?,
+        proxy: Arc::new(AllowListProxy::new()),
+        ..Ports::of(spawner)
+    };
     settings
         .rights
         .check(ports.reviewer.is_automatic())
@@ -38,11 +63,22 @@ pub(super) fn edge(config: &Config) -> Result<Edge, Failure> {
     Ok(Edge::new(host, options))
 }
 
+/// The rules of a configuration, which are taken in again when their files change.
+fn rules(config: &Config, inherited: &[EnvVar]) -> Result<Arc<dyn Rulebook>, Failure> {
+    let sources = config.rules.sources(variable(inherited, "XDG_CONFIG_HOME"), variable(inherited, "HOME"));
+    let book = Book::open(sources).map_err(|error| Failure::usage(error.to_string()))?;
+    tokio::spawn(book.watch());
+    Ok(Arc::new(book))
+}
+
+/// One of our own variables, if it is text.
+fn variable<'a>(inherited: &'a [EnvVar], name: &str) -> Option<&'a str> {
+    let value = inherited.iter().find(|var| var.name == name).map(|var| var.value.as_slice());
+    value.and_then(|value| std::str::from_utf8(value).ok())
+}
+
 fn settings(config: &Config, inherited: &[EnvVar], rights: Rights) -> Result<Settings, Failure> {
-    let variable = |name: &str| {
-        let value = inherited.iter().find(|var| var.name == name).map(|var| var.value.as_slice());
-        value.and_then(|value| std::str::from_utf8(value).ok())
-    };
+    let variable = |name: &str| variable(inherited, name);
     let cwd = match &config.session.cwd {
         Some(cwd) => cwd.clone(),
         None => here()?,
@@ -92,15 +128,15 @@ fn seed() -> Result<u64, Failure> {
 }
 
 #[cfg(unix)]
-fn spawner(clock: Clock) -> Result<std::sync::Arc<dyn Spawner>, Failure> {
+fn spawner(clock: Clock, hidden: Vec<PathBuf>) -> Result<Arc<dyn Spawner>, Failure> {
     use crate::spawn::{LocalSpawner, Options};
-    let spawner = LocalSpawner::start(clock, Options::default())
+    let spawner = LocalSpawner::start(clock, Options { hidden, ..Options::default() })
         .map_err(|error| Failure::new(format!("this system does not let us watch over children: {error}")))?;
-    Ok(std::sync::Arc::new(spawner))
+    Ok(Arc::new(spawner))
 }
 
 #[cfg(not(unix))]
-fn spawner(_: Clock) -> Result<std::sync::Arc<dyn Spawner>, Failure> {
+fn spawner(_: Clock, _: Vec<PathBuf>) -> Result<Arc<dyn Spawner>, Failure> {
     Err(Failure::new("this version cannot start commands on Windows yet (terminals need ConPTY there)")
         .hint("run the server on Linux, or in WSL, and connect to it with --server http://host:port"))
 }

@@ -16,6 +16,7 @@ mod load;
 mod logging;
 mod reviewer;
 mod rights;
+mod rules;
 mod server;
 mod session;
 mod shell;
@@ -29,6 +30,7 @@ pub use load::{ConfigError, Place};
 pub use logging::{Format, Logging};
 pub use reviewer::{Address as ReviewerAddress, Reviewer};
 pub use rights::{Approval, Grant, Granular, Network, Profile, Rights};
+pub use rules::Rules;
 pub use server::Server;
 pub use session::Session;
 pub use shell::detect as detect_shell;
@@ -45,6 +47,8 @@ pub struct Config {
     pub session: Session,
     /// What sessions may do.
     pub rights: Rights,
+    /// Where the rules for commands and connections are.
+    pub rules: Rules,
     /// Who sees questions before people do; absent is nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reviewer: Option<Reviewer>,

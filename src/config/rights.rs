@@ -10,18 +10,25 @@ use crate::core::policy;
 pub struct Rights {
     /// What a session gets that asks for nothing.
     pub default: Grant,
-    /// The most that an agent may ask for by name.
-    pub agent: Grant,
-    /// The most that a reviewer can give; absent is what an agent may ask for.
+    /// The most that an agent may ask for by name; absent is what a session gets that asks for nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ceiling: Option<Grant>,
+    pub agent: Option<Grant>,
+    /// The most that a reviewer can give.
+    pub ceiling: Grant,
 }
 
 impl Default for Rights {
-    /// A session that asks for nothing is to be careful; an agent may ask for everything by name. As long as there is
-    /// no sandbox, it could run nothing otherwise, and whoever reaches the agent's socket is the service's user anyway.
+    /// An agent may only narrow what a careful default gives; a reviewer is a person of the machine, and may give
+    /// everything.
     fn default() -> Self {
-        Self { default: Grant::default(), agent: Grant::unrestricted(), ceiling: None }
+        Self { default: Grant::default(), agent: None, ceiling: Grant::everything() }
+    }
+}
+
+impl Rights {
+    /// The most that an agent may ask for by name.
+    pub fn agent(&self) -> &Grant {
+        self.agent.as_ref().unwrap_or(&self.default)
     }
 }
 
@@ -135,6 +142,11 @@ impl Grant {
             protected: Vec::new(),
             ..Self::default()
         }
+    }
+
+    /// As far as anybody can go: everything, with questions where they are wanted.
+    pub fn everything() -> Self {
+        Self { approval: Approval::OnRequest, ..Self::unrestricted() }
     }
 
     /// In the core's words.

@@ -64,6 +64,14 @@ pub enum AddRuleError {
         /// Why.
         reason: String,
     },
+    /// Another rule asks or forbids, so that this one would have no effect.
+    #[error("a rule for {words:?} would have no effect: {rule} is stricter; change that one")]
+    Overruled {
+        /// The words.
+        words: Vec<String>,
+        /// The rule that decides, and where it stands.
+        rule: String,
+    },
     /// The file could not be written.
     #[error("the file of rules could not be written: {reason}")]
     System {

@@ -59,7 +59,7 @@ pub enum Item {
         /// Whose.
         process: ProcessId,
         /// Which.
-        attempt: AttemptView,
+        attempt: Box<AttemptView>,
     },
     /// The process exists.
     Started {
@@ -199,7 +199,7 @@ impl CallStream {
                 Ok(Some(Item::AttemptDenied { process, attempt: Box::new(attempt) }))
             }
             Some(Update::AttemptStarted { process, attempt }) => {
-                Ok(Some(Item::AttemptStarted { process, attempt }))
+                Ok(Some(Item::AttemptStarted { process, attempt: Box::new(attempt) }))
             }
             Some(Update::Started { process, argv, cwd }) => Ok(Some(Item::Started { process, argv, cwd })),
             // Only those who follow are told, and this call has its answer to wait for.

@@ -27,6 +27,13 @@ fn plain_request(port: u16) -> Vec<u8> {
     format!("POST http://origin.test:{port}/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody").into_bytes()
 }
 
+/// A body in more pieces than HTTP's server reads by itself.
+fn request_in_pieces() -> Vec<u8> {
+    let pieces = "4\r\nbody\r\n".repeat(3);
+    format!("POST http://origin.test/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{pieces}0\r\n\r\n")
+        .into_bytes()
+}
+
 async fn is_silent(client: &mut TcpStream) -> bool {
     timeout(Duration::from_millis(100), client.read_u8()).await.is_err()
 }
@@ -109,7 +116,9 @@ async fn a_no_is_told_in_each_protocol() {
 #[tokio::test]
 async fn a_client_that_goes_away_withdraws_its_question() {
     let (proxy, mut held) = asking();
-    for request in [connect_request(443), plain_request(80), socks_request("origin.test", 443)] {
+    let requests =
+        [connect_request(443), plain_request(80), request_in_pieces(), socks_request("origin.test", 443)];
+    for request in requests {
         let mut client = proxy.connect().await;
         client.write_all(&request).await.unwrap();
         let mut question = next(&mut held).await;

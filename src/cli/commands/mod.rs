@@ -9,6 +9,7 @@ pub(super) mod exec;
 pub(super) mod logs;
 pub(super) mod ps;
 pub(super) mod resize;
+pub(super) mod rules;
 pub(super) mod serve;
 pub(super) mod sessions;
 pub(super) mod stop;

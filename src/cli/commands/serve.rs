@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 
 use crate::cli::args::Global;
+use crate::cli::compose::{self, Purpose};
 use crate::cli::failure::Failure;
 use crate::cli::signals::{Heard, Signals};
-use crate::cli::{compose, exit, json, logging, output};
+use crate::cli::{exit, json, logging, output};
 use crate::config::{Config, Format, Grant, Tls};
 use crate::grpc::auth::{Caller, Role, Tokens, own_owner};
 use crate::grpc::listen::{ListenError, RuntimeDirectory};
@@ -85,8 +86,8 @@ impl Args {
         }
         if self.allow_full_access {
             config.rights.default = Grant::unrestricted();
-            config.rights.agent = Grant::unrestricted();
-            config.rights.ceiling = None;
+            config.rights.agent = Some(Grant::everything());
+            config.rights.ceiling = Grant::everything();
         }
         if let Some(filter) = &self.log {
             config.logging.filter.clone_from(filter);
@@ -109,7 +110,7 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
     let directory =
         RuntimeDirectory::open(&config.listen.runtime_dir.clone().unwrap_or_else(|| global.runtime_dir()))
             .map_err(cannot_listen)?;
-    let edge = compose::edge(&config)?;
+    let edge = compose::edge(&config, Purpose::Others { hidden: vec![directory.path().to_owned()] })?;
     let places = listen(&edge, &config, &directory).await;
     let places = match places {
         Ok(places) => places,

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 
 use crate::cli::failure::Failure;
-use crate::config::{ReviewerAddress, Reviewer as Configured};
+use crate::config::{Reviewer as Configured, ReviewerAddress};
 use crate::grpc::listen;
 use crate::grpc::reviewer::{self, RemoteReviewer, ReviewerOptions};
 use crate::host::clock::Clock;
