@@ -6,6 +6,7 @@ mod assessment;
 mod breadth;
 mod danger;
 mod network;
+pub(crate) mod path;
 mod profile;
 mod reach;
 mod rules;
@@ -92,8 +93,7 @@ mod tests {
     fn a_root_may_lie_below_one_and_nowhere_else() {
         let rights = |roots: &[&str], protected: &[&str]| {
             let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-            let files =
-                Files::WorkspaceWrite { writable_roots: words(roots), protected: words(protected) };
+            let files = Files::WorkspaceWrite { writable_roots: words(roots), protected: words(protected) };
             let profile = Profile { files, network: Network::Off, deny_read: Vec::new() };
             Rights { policy: ApprovalPolicy::OnRequest, strict_review: false, profile }
         };
