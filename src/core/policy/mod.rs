@@ -92,8 +92,7 @@ mod tests {
     fn a_root_may_lie_below_one_and_nowhere_else() {
         let rights = |roots: &[&str], protected: &[&str]| {
             let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-            let files =
-                Files::WorkspaceWrite { writable_roots: words(roots), protected: words(protected) };
+            let files = Files::WorkspaceWrite { writable_roots: words(roots), protected: words(protected) };
             let profile = Profile { files, network: Network::Off, deny_read: Vec::new() };
             Rights { policy: ApprovalPolicy::OnRequest, strict_review: false, profile }
         };
@@ -101,7 +100,7 @@ mod tests {
         for roots in [&["/w"][..], &["/w/a", "/v"], &["/w/a/b"]] {
             assert_eq!(rights(roots, &[".git", ".hg"]).beyond(&bound), None, "{roots:?}");
         }
-        for roots in [&["/"][..], &["/w", "/other"], &["/wide"]] {
+        for roots in [&["/"][..], &["/w", "/other"], &["/wide"], &["/w/../etc"]] {
             assert_eq!(rights(roots, &[".git"]).beyond(&bound), Some("sandbox.writable_roots"), "{roots:?}");
         }
         assert_eq!(rights(&["/w"], &[]).beyond(&bound), Some("sandbox.protected_subpaths"));

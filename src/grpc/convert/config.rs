@@ -159,7 +159,9 @@ pub(in crate::grpc) fn widening(
     let wanted = asked.rights.clone().in_directory(cwd);
     let kept = current.rights.clone().in_directory(&current.defaults.cwd);
     let beyond = |bound: &Rights| {
-        wanted.beyond(&bound.clone().in_directory(cwd)).and_then(|field| wanted.beyond(&kept).and(Some(field)))
+        wanted
+            .beyond(&bound.clone().in_directory(cwd))
+            .and_then(|field| wanted.beyond(&kept).and(Some(field)))
     };
     match role {
         Role::Agent => beyond(&bounds.agent_ceiling).or_else(|| {
