@@ -261,20 +261,29 @@ async fn a_question_is_withdrawn_when_nobody_needs_its_answer_any_more() {
 }
 
 #[tokio::test]
-async fn yield_deadlines_stand_still_while_a_question_is_open() {
+async fn yield_deadlines_of_the_session_stand_still_while_a_question_is_open() {
     let asking = Asking::start().await;
-    let mut request = asking.bench.cmd("sleep 60");
-    request.yield_time_ms = Some(250);
+    let mut request = asking.bench.cmd("cat");
+    (request.stdin, request.yield_time_ms) = (true, Some(250));
+    let process = asking.approved(request.clone()).await.process();
+    // The start that is asked about waits, and so does whatever else of the session waits for a deadline.
     let waiting = asking.ask(request).await;
     let question = waiting.question.clone();
-    let run = tokio::spawn(waiting.outcome());
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    assert!(!run.is_finished(), "the deadline stands still");
+    let start = tokio::spawn(waiting.outcome());
+    let write = tokio::spawn({
+        let (bench, write) = (asking.bench.clone(), asking.bench.write(process, "x\n"));
+        async move { bench.send(write).await }
+    });
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert!(!start.is_finished() && !write.is_finished(), "deadlines stand still");
     asking.decide(&question, Verdict::Approve).await.unwrap();
-    let run = run.await.unwrap().unwrap();
-    assert_eq!(run.result.wait_end(), pb::WaitEnd::Yielded);
-    assert!(run.result.paused_ms >= 500, "{}", run.result.paused_ms);
-    assert!(run.result.wall_time_ms >= run.result.paused_ms + 250, "{:?}", run.result);
+    let write = write.await.unwrap().unwrap();
+    assert_eq!((write.result.wait_end(), write.text().as_str()), (pb::WaitEnd::Yielded, "x\n"));
+    assert!(write.result.paused_ms >= 500, "{}", write.result.paused_ms);
+    assert!(write.result.wall_time_ms >= write.result.paused_ms + 250, "{:?}", write.result);
+    let start = start.await.unwrap().unwrap();
+    assert_eq!(start.result.wait_end(), pb::WaitEnd::Yielded);
+    assert!(start.result.wall_time_ms >= 900, "its own time begins with the answer: {:?}", start.result);
 }
 
 #[tokio::test]

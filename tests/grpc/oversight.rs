@@ -119,7 +119,8 @@ fn workspace(roots: &[&str], protected: &[&str], deny_read: &[&str]) -> pb::Sess
 #[tokio::test]
 async fn an_agent_narrows_within_its_bounds_and_a_reviewer_widens_up_to_the_ceiling() {
     let base = settings(bounded(&["/tmp", "/var"]));
-    let bench = Bench::on(server(base, Rights::unrestricted())).await;
+    let ceiling = Rights { policy: ApprovalPolicy::OnRequest, ..Rights::unrestricted() };
+    let bench = Bench::on(server(base, ceiling)).await;
     let mut agent = bench.sessions.clone();
     let mut reviewer = SessionServiceClient::new(bench.edge.channel(caller("me", Role::Reviewer)));
     let create = |config: &pb::SessionConfig| pb::CreateSessionRequest {

@@ -177,8 +177,6 @@ async fn what_nobody_may_be_asked_for_and_what_cannot_be_held_is_refused() {
     let escalated =
         pb::Command { sandbox_permissions: pb::SandboxPermissions::RequireEscalated.into(), ..cmd("true") };
     refused(&bench, escalated, Code::PermissionDenied, "ESCALATION_FORBIDDEN").await;
-    let found = refused(&bench, cmd("rm -rf /tmp/x"), Code::PermissionDenied, "COMMAND_FORBIDDEN").await;
-    assert!(found.status.message().contains("dangerous"), "{:?}", found.status);
     let limits = Some(pb::ResourceLimits { max_pids: Some(3), ..Default::default() });
     let limited =
         pb::ExecCommandRequest { command: Some(pb::Command { limits, ..cmd("true") }), ..bench.cmd("") };

@@ -86,7 +86,7 @@ async fn a_watcher_that_was_too_slow_starts_again_from_what_is_open() {
     let asking = Asking::start().await;
     let mut watching = watch(asking.reviewer.clone(), "").await;
     assert!(snapshot(&mut watching).await.is_empty());
-    let long = "x".repeat(4_000);
+    let long = "x".repeat(16_000);
     // Two changes each, and no room in the pipe for what nobody reads.
     for _ in 0..700 {
         let waiting = asking.ask(asking.bench.cmd(&format!("true {long}"))).await;
