@@ -6,6 +6,7 @@ mod assessment;
 mod breadth;
 mod danger;
 mod network;
+pub(crate) mod path;
 mod profile;
 mod reach;
 mod rules;
