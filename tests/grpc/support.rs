@@ -50,10 +50,22 @@ pub(crate) struct Bench {
 }
 
 pub(crate) fn server(settings: Settings, ceiling: Rights) -> (Edge, Host) {
+    server_with(settings, ceiling, |_, _| {})
+}
+
+/// A server whose children are confined by the real launcher, with other ports than the usual.
+pub(crate) fn server_with(
+    settings: Settings,
+    ceiling: Rights,
+    change: impl FnOnce(Clock, &mut Ports),
+) -> (Edge, Host) {
     let clock = Clock::start();
-    let spawner = LocalSpawner::start(clock, Options::default()).unwrap();
+    let launcher = Some(env!("CARGO_BIN_EXE_uexec").into());
+    let spawner = LocalSpawner::start(clock, Options { launcher, ..Options::default() }).unwrap();
     let inherited = settings.defaults.inherited.clone();
-    let host = Host::new(Ports::of(Arc::new(spawner)), clock, inherited, 1);
+    let mut ports = Ports::of(Arc::new(spawner));
+    change(clock, &mut ports);
+    let host = Host::new(ports, clock, inherited, 1);
     let agent_ceiling = settings.rights.clone();
     let options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     (Edge::new(host.clone(), options), host)
@@ -65,7 +77,11 @@ pub(crate) fn caller(owner: &str, role: Role) -> Caller {
 
 impl Bench {
     pub(crate) async fn start() -> Self {
-        let (edge, host) = server(settings(Rights::unrestricted()), Rights::unrestricted());
+        Self::on(server(settings(Rights::unrestricted()), Rights::unrestricted())).await
+    }
+
+    /// An agent's client of a server, with a session that asks for nothing.
+    pub(crate) async fn on((edge, host): (Edge, Host)) -> Self {
         let channel = edge.channel(caller("me", Role::Agent));
         let mut sessions = SessionServiceClient::new(channel.clone());
         let created = sessions.create_session(pb::CreateSessionRequest::default()).await.unwrap();
@@ -187,6 +203,8 @@ pub(crate) enum Seen {
     Gap(pb::Gap),
     Keepalive,
     Draining,
+    Pending(pb::ApprovalPending),
+    Denied(pb::AttemptDenied),
     AttemptStarted(pb::AttemptStarted),
     Started(pb::Started),
     Result(Box<pb::ExecResult>),
@@ -194,7 +212,6 @@ pub(crate) enum Seen {
     Exited(pb::Exit),
     Closed(pb::Cursor),
     Committed(pb::StdinCommitted),
-    Other,
 }
 
 macro_rules! seen {
@@ -208,7 +225,6 @@ macro_rules! seen {
                     Item::Keepalive(_) => Self::Keepalive,
                     Item::Draining(_) => Self::Draining,
                     $($rest)*
-                    _ => Self::Other,
                 }
             }
         }
@@ -216,25 +232,33 @@ macro_rules! seen {
 }
 
 seen!(pb::exec_command_response::Item {
+    Item::ApprovalPending(pending) => Self::Pending(pending),
+    Item::AttemptDenied(denied) => Self::Denied(denied),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Started(started) => Self::Started(started),
     Item::Result(result) => Self::Result(Box::new(result)),
 });
 seen!(pb::exec_to_completion_response::Item {
+    Item::ApprovalPending(pending) => Self::Pending(pending),
+    Item::AttemptDenied(denied) => Self::Denied(denied),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Started(started) => Self::Started(started),
     Item::Result(result) => Self::Result(Box::new(result)),
 });
 seen!(pb::write_stdin_response::Item {
+    Item::ApprovalPending(pending) => Self::Pending(pending),
     Item::Result(result) => Self::Result(Box::new(result)),
 });
 seen!(pb::attach_response::Item {
+    Item::AttemptDenied(denied) => Self::Denied(denied),
     Item::Attached(attached) => Self::Attached(Box::new(attached)),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Exited(exited) => Self::Exited(exited.exit.unwrap()),
     Item::Closed(closed) => Self::Closed(closed.end.unwrap()),
 });
 seen!(pb::interact_response::Item {
+    Item::ApprovalPending(pending) => Self::Pending(pending),
+    Item::AttemptDenied(denied) => Self::Denied(denied),
     Item::Attached(attached) => Self::Attached(Box::new(attached)),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Exited(exited) => Self::Exited(exited.exit.unwrap()),
@@ -273,6 +297,18 @@ pub(crate) fn code(exit: Option<&pb::Exit>) -> i32 {
     }
 }
 
+/// The same for a stream that stays silent for longer.
+pub(crate) async fn patiently(
+    mut stream: Streaming<pb::ExecCommandResponse>,
+    patience: Duration,
+) -> Result<(), Status> {
+    let end = async {
+        while stream.message().await?.is_some() {}
+        Ok(())
+    };
+    timeout(patience, end).await.unwrap()
+}
+
 /// Reads a stream to its end, and checks what every such stream promises: frames without holes but those told as gaps,
 /// and one result, at the end.
 pub(crate) async fn collect<T>(
@@ -281,10 +317,16 @@ pub(crate) async fn collect<T>(
 ) -> Result<Run, Status> {
     let mut items = Vec::new();
     let (mut bytes, mut gaps, mut next, mut result) = (Vec::new(), Vec::new(), None, None);
+    let mut attempt = 0;
     while let Some(message) = timeout(PATIENCE, stream.message()).await.unwrap()? {
         assert!(result.is_none(), "nothing comes after the result");
         match item(message).unwrap() {
             Seen::Output(output) => {
+                if attempt != output.attempt {
+                    // The log of an attempt begins anew.
+                    (attempt, next) = (output.attempt, None);
+                    bytes.clear();
+                }
                 assert!(next.is_none_or(|next| next == output.offset), "a hole before {}", output.offset);
                 assert!(!output.data.is_empty() && output.data.len() <= 65_536);
                 next = Some(output.offset + output.data.len() as u64);

@@ -101,7 +101,7 @@ mod tests {
         for roots in [&["/w"][..], &["/w/a", "/v"], &["/w/a/b"]] {
             assert_eq!(rights(roots, &[".git", ".hg"]).beyond(&bound), None, "{roots:?}");
         }
-        for roots in [&["/"][..], &["/w", "/other"], &["/wide"]] {
+        for roots in [&["/"][..], &["/w", "/other"], &["/wide"], &["/w/../etc"]] {
             assert_eq!(rights(roots, &[".git"]).beyond(&bound), Some("sandbox.writable_roots"), "{roots:?}");
         }
         assert_eq!(rights(&["/w"], &[]).beyond(&bound), Some("sandbox.protected_subpaths"));

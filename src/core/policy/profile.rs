@@ -220,10 +220,11 @@ pub struct Additional {
     pub network: bool,
 }
 
-/// Whether `path` is `root` or lies below it, as the words stand.
+/// Whether `path` is `root` or lies below it, as the words stand; where `..` leads is not known.
 fn is_below(path: &str, root: &str) -> bool {
     let root = root.trim_end_matches('/');
-    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let below = path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    below.is_some_and(|rest| rest.split('/').all(|part| part != ".."))
 }
 
 #[cfg(test)]
