@@ -155,7 +155,9 @@ impl<'a> Script<'a> {
 
     /// Nothing but `blanks` between the children: what the grammar skips must not be what a shell reads.
     fn only_blank_between(&self, node: Node<'_>, blanks: &[char]) -> Option<()> {
-        let mut end = node.start_byte();
+        // The root begins and ends where its first and last child do, not where the text does.
+        let whole = if node.kind() == "program" { 0..self.text.len() } else { node.byte_range() };
+        let mut end = whole.start;
         for child in children(node) {
             let gap = self.text.get(end..child.start_byte())?;
             if !gap.chars().all(|c| blanks.contains(&c)) {
@@ -163,7 +165,7 @@ impl<'a> Script<'a> {
             }
             end = child.end_byte();
         }
-        let rest = self.text.get(end..node.end_byte())?;
+        let rest = self.text.get(end..whole.end)?;
         rest.chars().all(|c| blanks.contains(&c)).then_some(())
     }
 
