@@ -145,7 +145,7 @@ impl Check {
             }
             words => words.to_vec(),
         };
-        let cwd = std::path::absolute(self.cwd.as_deref().unwrap_or(Path::new(".")))?;
+        let cwd = std::path::absolute(self.cwd.as_deref().unwrap_or_else(|| Path::new(".")))?;
         let cwd = cwd.to_str().ok_or_else(|| Failure::usage("the directory is not UTF-8"))?;
         let assessment = book.assess(&argv, cwd);
         let verdict = assessment.segments.iter().map(Verdict::of).max().unwrap_or(Verdict::Undecided);

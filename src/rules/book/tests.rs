@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 use std::fs;
 use std::path::Path;
 
