@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status};
 use super::auth::{Caller, Role};
 use super::convert::{self, invalid};
 use super::pb::approval_service_server::ApprovalService;
+use super::pb::watch_approvals_response::Item;
 use super::shared::Shared;
 use super::status::Place;
 use super::stream::{Answers, Source, answers};
@@ -19,7 +20,6 @@ use crate::core::approval::{State, Verdict};
 use crate::core::ids::{ApprovalId, GrantId, SessionId};
 use crate::core::session::Decide;
 use crate::host::board::{Change, Posted};
-use crate::host::clock::Clock;
 
 /// The service.
 #[derive(Clone, Debug)]
@@ -133,7 +133,7 @@ impl ApprovalService for ApprovalApi {
             return Err(status::digest_mismatch(&wire.approval_id));
         }
         let handle = self.shared.visible(&caller, session)?;
-        let by = format!("{} {}", caller.role, caller.owner.as_str());
+        let by = caller.owner.as_str().to_owned();
         let approval = posted.approval.question.id.clone();
         let decided = handle.decide(Decide { approval, verdict, text, rule, by }).await;
         let place = Place { clock: self.shared.host.clock(), session: handle.id() };
@@ -198,32 +198,38 @@ struct Watching {
 impl Watching {
     fn new(shared: Shared, scope: Scope) -> Self {
         let (open, changes) = shared.host.board().watch();
-        let snapshot = open.into_iter().filter(|posted| scope.holds(posted)).collect();
-        Self { shared, scope, snapshot, sent: Some(0), changes }
+        let mut watching = Self { shared, scope, snapshot: VecDeque::new(), sent: None, changes };
+        watching.begin(open);
+        watching
     }
-}
 
-impl Source for Watching {
-    type Item = pb::WatchApprovalsResponse;
-    const ENDS_AT_DRAIN: bool = true;
+    fn begin(&mut self, open: Vec<Posted>) {
+        self.snapshot = open.into_iter().filter(|posted| self.scope.holds(posted)).collect();
+        self.sent = Some(0);
+    }
 
-    async fn next(&mut self) -> Option<Result<pb::WatchApprovalsResponse, Status>> {
-        use pb::watch_approvals_response::Item;
-        let item = |item| Some(Ok(pb::WatchApprovalsResponse { item: Some(item) }));
-        let to_wire =
-            |clock: Clock, posted: &Posted| convert::approval(clock, &posted.session, &posted.approval);
+    /// What is still to be told of the snapshot.
+    fn rest_of_snapshot(&mut self) -> Option<Item> {
+        let Some(posted) = self.snapshot.pop_front() else {
+            return self.sent.take().map(|count| Item::SnapshotDone(pb::SnapshotDone { count }));
+        };
+        self.sent = self.sent.map(|sent| sent + 1);
+        Some(self.to_wire(&posted))
+    }
+
+    fn to_wire(&self, posted: &Posted) -> Item {
         let clock = self.shared.host.clock();
-        if let Some(posted) = self.snapshot.pop_front() {
-            self.sent = self.sent.map(|sent| sent + 1);
-            return item(Item::Approval(to_wire(clock, &posted)));
-        }
-        if let Some(count) = self.sent.take() {
-            return item(Item::SnapshotDone(pb::SnapshotDone { count }));
-        }
+        Item::Approval(convert::approval(clock, &posted.session, &posted.approval))
+    }
+
+    async fn next_item(&mut self) -> Option<Item> {
         loop {
+            if let Some(item) = self.rest_of_snapshot() {
+                return Some(item);
+            }
             match self.changes.recv().await {
                 Ok(Change::Posted(posted)) if self.scope.holds(&posted) => {
-                    return item(Item::Approval(to_wire(clock, &posted)));
+                    return Some(self.to_wire(&posted));
                 }
                 Ok(Change::SessionOver(session)) if self.scope.session.as_ref() == Some(&session) => {
                     return None;
@@ -233,13 +239,25 @@ impl Source for Watching {
                 Err(RecvError::Lagged(_)) => {
                     let (open, changes) = self.shared.host.board().watch();
                     self.changes = changes;
-                    self.snapshot = open.into_iter().filter(|posted| self.scope.holds(posted)).collect();
-                    if let Some(posted) = self.snapshot.pop_front() {
-                        return item(Item::Approval(to_wire(clock, &posted)));
+                    self.begin(open);
+                    // The session may have gone among what was missed.
+                    let session = self.scope.session.as_ref();
+                    if session.is_some_and(|id| self.shared.host.any_session(id).is_none()) {
+                        return None;
                     }
                 }
                 Err(RecvError::Closed) => return None,
             }
         }
+    }
+}
+
+impl Source for Watching {
+    type Item = pb::WatchApprovalsResponse;
+    const ENDS_AT_DRAIN: bool = true;
+
+    async fn next(&mut self) -> Option<Result<pb::WatchApprovalsResponse, Status>> {
+        let item = self.next_item().await?;
+        Some(Ok(pb::WatchApprovalsResponse { item: Some(item) }))
     }
 }

@@ -240,8 +240,6 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
     use super::*;
 
     fn answer(verdict: i32, digest: &[u8], text: &str) -> Result<Review, String> {

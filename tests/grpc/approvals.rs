@@ -43,7 +43,7 @@ async fn a_question_shows_what_is_to_be_judged_and_an_answer_lets_exactly_that_r
     let decided = asking.decide(&question, Verdict::Approve).await.unwrap();
     assert_eq!(decided.state(), ApprovalState::Approved);
     let decision = decided.decision.unwrap();
-    assert_eq!((decision.verdict(), decision.decided_by.as_str()), (Verdict::Approve, "reviewer somebody"));
+    assert_eq!((decision.verdict(), decision.decided_by.as_str()), (Verdict::Approve, "somebody"));
     assert_eq!(waiting.outcome().await.unwrap().text(), "approved\n");
     assert!(asking.open().await.is_empty());
     let story = asking.story().await;
@@ -171,7 +171,7 @@ async fn an_approval_for_the_session_spares_the_same_question_until_it_is_taken_
     let mut agent = asking.seen_by("me", Role::Agent);
     let grants = agent.list_grants(list.clone()).await.unwrap().into_inner().grants;
     let [grant] = &grants[..] else { panic!("{grants:?}") };
-    assert_eq!((grant.uses, grant.decided_by.as_str()), (1, "reviewer somebody"));
+    assert_eq!((grant.uses, grant.decided_by.as_str()), (1, "somebody"));
     assert_eq!((grant.cwd.as_str(), grant.tty), ("/tmp", false));
     asking.ask(asking.bench.cmd("echo other")).await;
     let revoke =

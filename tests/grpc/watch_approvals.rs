@@ -47,7 +47,7 @@ async fn a_watch_begins_with_what_is_open_and_tells_every_change() {
     let asking = Asking::start().await;
     let first = asking.ask(asking.bench.cmd("true")).await;
     let mut watching = watch(asking.reviewer.clone(), "").await;
-    assert_eq!(snapshot(&mut watching).await, [first.question.approval_id.clone()]);
+    assert_eq!(snapshot(&mut watching).await, std::slice::from_ref(&first.question.approval_id));
     let second = asking.ask(asking.bench.cmd("true")).await;
     let id = second.question.approval_id.clone();
     assert_eq!(question(&mut watching).await, (id.clone(), ApprovalState::Open));

@@ -80,7 +80,7 @@ impl Reading {
 /// What is left of an attempt.
 #[derive(Debug)]
 enum Rest {
-    Item(AttachItem),
+    Item(Box<AttachItem>),
     /// There is something, and the client has no room for it.
     NoRoom,
 }
@@ -171,7 +171,7 @@ impl Attached {
         loop {
             if self.denied.is_some() || self.further.is_some() {
                 match self.rest_of_attempt(bytes) {
-                    Some(Rest::Item(item)) => return Some(Ok(item)),
+                    Some(Rest::Item(item)) => return Some(Ok(*item)),
                     Some(Rest::NoRoom) => std::future::pending::<()>().await,
                     None => {}
                 }
@@ -221,7 +221,7 @@ impl Attached {
             Next::Gap(gap) => AttachItem::Gap(convert::gap(self.attempt, gap)),
             Next::Closed(end) => self.close(end),
         };
-        Some(Rest::Item(item))
+        Some(Rest::Item(Box::new(item)))
     }
 
     fn close(&mut self, end: u64) -> AttachItem {
