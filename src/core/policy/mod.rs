@@ -4,6 +4,7 @@
 mod approval;
 mod assessment;
 mod network;
+pub(crate) mod path;
 mod profile;
 
 pub use approval::{ApprovalPolicy, Granular};
