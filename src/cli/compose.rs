@@ -19,7 +19,7 @@ use crate::host::ports::{Rulebook, Spawner};
 use crate::host::rulebooks::NoRules;
 use crate::host::{Host, Ports, Settings};
 use crate::proxy::AllowListProxy;
-use crate::rules::Book;
+use crate::rules::{Book, Sources};
 
 /// For whom a server works.
 #[derive(Clone, Debug)]
@@ -37,11 +37,15 @@ pub(super) enum Purpose {
 pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
     let inherited = environment();
     let clock = Clock::start();
-    let (rulebook, hidden) = match purpose {
-        Purpose::Own => (Arc::new(NoRules) as Arc<dyn Rulebook>, Vec::new()),
-        Purpose::Others { hidden } => (rules(config, &inherited)?, hidden),
+    let (rulebook, apart) = match purpose {
+        Purpose::Own => (Arc::new(NoRules) as Arc<dyn Rulebook>, Apart::default()),
+        Purpose::Others { hidden } => {
+            let sources = sources(config, &inherited);
+            let guarded = sources.guarded();
+            (rules(sources)?, Apart { hidden, guarded })
+        }
     };
-    let spawner = spawner(clock, hidden)?;
+    let spawner = spawner(clock, apart)?;
     let rights = config.rights.default.rights();
     let agent_ceiling = config.rights.agent().rights();
     let ceiling = config.rights.ceiling.rights();
@@ -63,9 +67,21 @@ pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
     Ok(Edge::new(host, options))
 }
 
-/// The rules of a configuration, which are taken in again when their files change.
-fn rules(config: &Config, inherited: &[EnvVar]) -> Result<Arc<dyn Rulebook>, Failure> {
-    let sources = config.rules.sources(variable(inherited, "XDG_CONFIG_HOME"), variable(inherited, "HOME"));
+/// What commands in a sandbox are kept away from.
+#[derive(Debug, Default)]
+struct Apart {
+    /// They cannot see it.
+    hidden: Vec<PathBuf>,
+    /// They cannot write it.
+    guarded: Vec<PathBuf>,
+}
+
+fn sources(config: &Config, inherited: &[EnvVar]) -> Sources {
+    config.rules.sources(variable(inherited, "XDG_CONFIG_HOME"), variable(inherited, "HOME"))
+}
+
+/// The rules of these sources, which are taken in again when their files change.
+fn rules(sources: Sources) -> Result<Arc<dyn Rulebook>, Failure> {
     let book = Book::open(sources).map_err(|error| Failure::usage(error.to_string()))?;
     tokio::spawn(book.watch());
     Ok(Arc::new(book))
@@ -128,15 +144,16 @@ fn seed() -> Result<u64, Failure> {
 }
 
 #[cfg(unix)]
-fn spawner(clock: Clock, hidden: Vec<PathBuf>) -> Result<Arc<dyn Spawner>, Failure> {
+fn spawner(clock: Clock, apart: Apart) -> Result<Arc<dyn Spawner>, Failure> {
     use crate::spawn::{LocalSpawner, Options};
-    let spawner = LocalSpawner::start(clock, Options { hidden, ..Options::default() })
+    let Apart { hidden, guarded } = apart;
+    let spawner = LocalSpawner::start(clock, Options { hidden, guarded, ..Options::default() })
         .map_err(|error| Failure::new(format!("this system does not let us watch over children: {error}")))?;
     Ok(Arc::new(spawner))
 }
 
 #[cfg(not(unix))]
-fn spawner(_: Clock, _: Vec<PathBuf>) -> Result<Arc<dyn Spawner>, Failure> {
+fn spawner(_: Clock, _: Apart) -> Result<Arc<dyn Spawner>, Failure> {
     Err(Failure::new("this version cannot start commands on Windows yet (terminals need ConPTY there)")
         .hint("run the server on Linux, or in WSL, and connect to it with --server http://host:port"))
 }

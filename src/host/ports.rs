@@ -32,8 +32,8 @@ use crate::host::Owner;
 
 /// A set of rules for commands and connections. Answers from memory: reading and watching files is its own affair.
 pub trait Rulebook: Send + Sync + fmt::Debug {
-    /// What the rules say of `argv`, started in `cwd`. Never blocks, and takes time in proportion to the command.
-    fn assess(&self, argv: &[String], cwd: &str) -> Assessment;
+    /// What the rules say of `argv`, started in `cwd`. Never blocks: what takes long to read is answered later.
+    fn assess(&self, argv: Vec<String>, cwd: String) -> Assessing;
 
     /// The rules for connections that the server's owner set and no session may loosen; `None` if there are none.
     fn owner_network(&self) -> Option<Arc<[NetworkRule]>>;
@@ -44,6 +44,23 @@ pub trait Rulebook: Send + Sync + fmt::Debug {
     /// Whether rules can be given at all, here.
     fn takes_rules(&self) -> bool {
         true
+    }
+}
+
+/// What the rules say of a command.
+pub enum Assessing {
+    /// This.
+    Now(Assessment),
+    /// What comes of this.
+    Later(BoxFuture<Assessment>),
+}
+
+impl fmt::Debug for Assessing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(assessment) => f.debug_tuple("Now").field(assessment).finish(),
+            Self::Later(_) => f.write_str("Later"),
+        }
     }
 }
 

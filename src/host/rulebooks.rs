@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ports::{AddRuleError, BoxFuture, Rulebook};
+use super::ports::{AddRuleError, Assessing, BoxFuture, Rulebook};
 use crate::core::policy::{Assessment, NetworkRule, Segment};
 
 /// No rules at all: every command is one segment that nothing is known of.
@@ -10,9 +10,9 @@ use crate::core::policy::{Assessment, NetworkRule, Segment};
 pub struct NoRules;
 
 impl Rulebook for NoRules {
-    fn assess(&self, argv: &[String], _: &str) -> Assessment {
-        let segment = Segment { words: argv.to_vec(), rule: None, danger: None };
-        Assessment { segments: vec![segment], canonical: argv.to_vec(), fingerprint: String::new() }
+    fn assess(&self, argv: Vec<String>, _: String) -> Assessing {
+        let segment = Segment { words: argv.clone(), rule: None, danger: None };
+        Assessing::Now(Assessment { segments: vec![segment], canonical: argv, fingerprint: String::new() })
     }
 
     fn owner_network(&self) -> Option<Arc<[NetworkRule]>> {

@@ -8,12 +8,19 @@ use super::append::{self, Attempt};
 use super::place::RulesError;
 use super::set::{Origin, Set};
 use super::source::{Source, Sources, Survey};
-use crate::core::policy::{Assessment, NetworkRule, too_broad};
-use crate::host::ports::{AddRuleError, BoxFuture, Rulebook};
+use crate::core::policy::{Assessment, NetworkRule, Segment, too_broad};
+use crate::host::ports::{AddRuleError, Assessing, BoxFuture, Rulebook};
 
 /// How often files are looked at. What has changed counts when it has been the same twice, so that a file is not taken
 /// in while an editor writes or replaces it.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// A command of up to this many bytes is read at once, in less than a few milliseconds whatever it holds. The time of
+/// the parser's recovery from a hostile text grows with its square: a longer one gets a thread that may take its time.
+const AT_ONCE_BYTES_MAX: usize = 1_024;
+
+/// What is said of a command that could not be read at all.
+const UNREAD: &str = "it could not be read";
 
 /// How long another process may hold the file that rules are added to, and how often that is tried again.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
@@ -50,6 +57,11 @@ impl Book {
         let slots: Vec<Slot> = sources.layers().into_iter().map(read).collect::<Result<_, RulesError>>()?;
         let current = RwLock::new(Arc::new(set(&slots)));
         Ok(Self(Arc::new(Shared { sources, current, slots: Mutex::new(slots) })))
+    }
+
+    /// What the rules say of a command, however long it is. Blocks.
+    pub fn consult(&self, argv: &[String], cwd: &str) -> Assessment {
+        self.0.current().assess(argv, cwd)
     }
 
     /// Reads all rules again. A layer that cannot be taken stays as it was; answers why, layer by layer. Blocks.
@@ -138,8 +150,21 @@ pub(super) fn set(slots: &[Slot]) -> Set {
 }
 
 impl Rulebook for Book {
-    fn assess(&self, argv: &[String], cwd: &str) -> Assessment {
-        self.0.current().assess(argv, cwd)
+    fn assess(&self, argv: Vec<String>, cwd: String) -> Assessing {
+        let set = self.0.current();
+        if argv.iter().map(String::len).sum::<usize>() <= AT_ONCE_BYTES_MAX {
+            return Assessing::Now(set.assess(&argv, &cwd));
+        }
+        let whole = argv.clone();
+        let reading = tokio::task::spawn_blocking(move || set.assess(&argv, &cwd));
+        Assessing::Later(Box::pin(async move {
+            // Whoever cannot be read is nobody's trusted command.
+            reading.await.unwrap_or_else(|_| Assessment {
+                segments: vec![Segment { words: whole.clone(), rule: None, danger: Some(UNREAD.to_owned()) }],
+                canonical: whole,
+                fingerprint: String::new(),
+            })
+        }))
     }
 
     fn owner_network(&self) -> Option<Arc<[NetworkRule]>> {

@@ -17,12 +17,16 @@ mod append;
 mod book;
 mod destination;
 mod file;
+#[cfg(feature = "starlark")]
+mod import;
 mod place;
 mod script;
 mod set;
 mod source;
 
 pub use book::Book;
+#[cfg(feature = "starlark")]
+pub use import::{ImportError, import};
 pub use place::{Place, RulesError};
 pub use source::{PROJECT_FILE, SYSTEM_DIRECTORY, Sources};
 

@@ -65,6 +65,15 @@ impl Sources {
         std::iter::once(system).chain(user).chain(projects).collect()
     }
 
+    /// What no confined command may write: the user's directory of rules, and what projects keep theirs in. The system's
+    /// are its owner's affair.
+    pub fn guarded(&self) -> Vec<PathBuf> {
+        let user = self.user.iter().filter_map(|file| file.parent());
+        let projects = self.trusted_projects.iter().map(|root| root.join(PROJECT_FILE));
+        let projects: Vec<PathBuf> = projects.filter_map(|file| file.parent().map(Path::to_owned)).collect();
+        user.map(Path::to_owned).chain(projects).chain(self.system.clone().unwrap_or_default()).collect()
+    }
+
     /// What tells one state of all files from another.
     pub(super) fn survey(&self) -> Survey {
         let mut survey = Survey::new();

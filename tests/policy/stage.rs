@@ -20,7 +20,7 @@ use unified_exec::core::spawn::ResourceLimits;
 use unified_exec::host::board::Change;
 use unified_exec::host::clock::Clock;
 use unified_exec::host::feed::NextEvent;
-use unified_exec::host::ports::{AddRuleError, BoxFuture, Reviewer, Rulebook};
+use unified_exec::host::ports::{AddRuleError, Assessing, BoxFuture, Reviewer, Rulebook};
 use unified_exec::host::reviewers::{Always, People};
 use unified_exec::host::stream::{Collected, Item, Refused, StreamOptions};
 use unified_exec::host::{CallError, Host, Owner, Ports, SessionHandle, Settings};
@@ -306,14 +306,14 @@ struct Book {
 }
 
 impl Rulebook for Book {
-    fn assess(&self, argv: &[String], _: &str) -> Assessment {
+    fn assess(&self, argv: Vec<String>, _: String) -> Assessing {
         let rule = self.rule.map(|decision| RuleMatch {
             decision,
             rule: "the rule of the test".into(),
             justification: None,
         });
-        let segment = Segment { words: argv.to_vec(), rule, danger: None };
-        Assessment { segments: vec![segment], canonical: argv.to_vec(), fingerprint: "test".into() }
+        let segment = Segment { words: argv.clone(), rule, danger: None };
+        Assessing::Now(Assessment { segments: vec![segment], canonical: argv, fingerprint: "test".into() })
     }
 
     fn owner_network(&self) -> Option<Arc<[NetworkRule]>> {

@@ -11,7 +11,6 @@ use crate::cli::failure::Failure;
 use crate::cli::{exit, json, output, words};
 use crate::config::{Config, detect_shell};
 use crate::core::policy::{Assessment, RuleDecision, Segment};
-use crate::host::ports::Rulebook as _;
 use crate::rules::Book;
 
 /// Explain and convert the rules for commands
@@ -145,9 +144,9 @@ impl Check {
             }
             words => words.to_vec(),
         };
-        let cwd = std::path::absolute(self.cwd.as_deref().unwrap_or(Path::new(".")))?;
+        let cwd = std::path::absolute(self.cwd.as_deref().unwrap_or_else(|| Path::new(".")))?;
         let cwd = cwd.to_str().ok_or_else(|| Failure::usage("the directory is not UTF-8"))?;
-        let assessment = book.assess(&argv, cwd);
+        let assessment = book.consult(&argv, cwd);
         let verdict = assessment.segments.iter().map(Verdict::of).max().unwrap_or(Verdict::Undecided);
         if as_json {
             json::print(&document(&argv, cwd, &assessment, verdict))?;

@@ -14,6 +14,15 @@ pub struct Assessment {
 }
 
 impl Assessment {
+    /// The same without what rules allow: the command is not what their author had in mind.
+    #[must_use]
+    pub fn distrusted(mut self) -> Self {
+        for segment in &mut self.segments {
+            segment.rule = segment.rule.take().filter(|rule| rule.decision != RuleDecision::Allow);
+        }
+        self
+    }
+
     /// Whether every command of it is trusted by an explicit rule.
     pub fn is_trusted(&self) -> bool {
         let allows = |segment: &Segment| {

@@ -96,7 +96,7 @@ const WRAPPERS: &[Wrapper] = &[
     ),
     wrapper(&["env"], "uCSa", &["--unset", "--chdir", "--split-string", "--argv0"], 0),
     wrapper(
-        &["command", "builtin", "nohup", "setsid", "busybox", "toybox", "pkexec", "!"],
+        &["command", "builtin", "nohup", "setsid", "busybox", "toybox", "pkexec", "!", "noglob", "nocorrect"],
         "",
         &["--user"],
         0,

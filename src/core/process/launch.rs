@@ -18,6 +18,8 @@ pub(crate) struct Launch {
     pub(crate) proposed_rule: Vec<String>,
     /// What its attempts are started with, but for the sandbox; absent once there is no more attempt to come.
     pub(crate) plan: Option<Box<SpawnPlan>>,
+    /// The names of variables that may make another program of it than its words say.
+    pub(crate) influences: Vec<String>,
     /// What the rules say of it, once they were asked.
     pub(crate) assessment: Option<Assessment>,
     /// Whether an answer or a grant approved it.
@@ -39,9 +41,9 @@ impl Launch {
         }
     }
 
-    /// What a grant must equal to spare the question about this start.
+    /// What a grant must equal to spare the question about this start; nothing does if its words do not say what it is.
     pub(crate) fn key(&self, argv: &[String], cwd: &str, tty: bool) -> Option<GrantKey> {
-        let assessment = self.assessment.as_ref()?;
+        let assessment = self.assessment.as_ref().filter(|_| self.influences.is_empty())?;
         Some(GrantKey::Command {
             environment: LOCAL_ENVIRONMENT.to_owned(),
             executable: argv.first()?.clone(),

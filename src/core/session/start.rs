@@ -78,6 +78,7 @@ impl Session {
                     justification: exec.justification,
                     proposed_rule: exec.proposed_rule,
                     plan: Some(Box::new(plan)),
+                    influences: exec.command.influences(&self.defaults),
                     assessment: None,
                     approved: false,
                     frozen: None,
@@ -122,6 +123,9 @@ impl Session {
         let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Reserved) else {
             return;
         };
+        // Trust is in a program by its name, and these variables may make another one of it.
+        let distrusts = !process.launch.influences.is_empty();
+        let assessment = if distrusts { assessment.distrusted() } else { assessment };
         let required = requirement(&self.rights, &assessment, &process.launch.permissions);
         process.launch.assessment = Some(assessment);
         match required {
@@ -161,6 +165,10 @@ impl Session {
         let additional = match &process.launch.permissions {
             Permissions::Additional(additional) => Some(additional),
             Permissions::Default | Permissions::Escalated => None,
+        };
+        let reason = match &process.launch.influences[..] {
+            [] => reason,
+            names => format!("{reason}; it sets {}", names.join(", ")),
         };
         let matter = Matter {
             purpose: Purpose::Start,

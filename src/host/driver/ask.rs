@@ -16,7 +16,7 @@ use crate::core::output::Segment;
 use crate::core::policy::{Egress, Host};
 use crate::core::session::{ConnectionRefused, Event, FeedEvent, FeedKind};
 use crate::host::log::OutputLog;
-use crate::host::ports::{Asked, BoxFuture, Gate, GateAnswer};
+use crate::host::ports::{Asked, Assessing, BoxFuture, Gate, GateAnswer};
 
 /// What is waited for on behalf of a session.
 #[derive(Debug, Default)]
@@ -42,6 +42,21 @@ impl Driver {
             let rules = rules.map(|rules| rules.to_vec());
             self.session.on_event(self.clock.now(), Event::OwnerNetwork { rules });
             self.perform();
+        }
+    }
+
+    /// What the rules say of a command; `None` if they take their time, and tell later.
+    pub(super) fn assess(&self, process: ProcessId, argv: Vec<String>, cwd: String) -> Option<Event> {
+        match self.ports.rulebook.assess(argv, cwd) {
+            Assessing::Now(assessment) => Some(Event::Assessed { process, assessment }),
+            Assessing::Later(assessing) => {
+                let events = self.events.clone();
+                tokio::spawn(async move {
+                    let assessment = assessing.await;
+                    events.send(Event::Assessed { process, assessment }.into()).await.ok();
+                });
+                None
+            }
         }
     }
 

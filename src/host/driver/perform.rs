@@ -28,10 +28,7 @@ impl Driver {
 
     fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         match effect {
-            Effect::Assess { process, argv, cwd } => {
-                let assessment = self.ports.rulebook.assess(&argv, &cwd);
-                return Some(Event::Assessed { process, assessment });
-            }
+            Effect::Assess { process, argv, cwd } => return self.assess(process, argv, cwd),
             Effect::Ask { question } => self.ask(question),
             Effect::Unask { approval } => self.unask(&approval),
             Effect::AllowRule { call, words } => self.allow_rule(call, words),

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test")]
-
 use std::fs;
 use std::path::Path;
 
@@ -54,7 +52,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn decision(book: &Book, line: &str, cwd: &Path) -> Option<RuleDecision> {
-    let assessment = book.assess(&words(line), cwd.to_str().unwrap());
+    let assessment = book.consult(&words(line), cwd.to_str().unwrap());
     assessment.segments[0].rule.as_ref().map(|rule| rule.decision)
 }
 
@@ -127,7 +125,7 @@ fn what_breaks_later_stays_as_it_was() {
     place.write("system/a.toml", &rule("forbidden", "git push"));
     place.write("home/rules.toml", &rule("allow", "ls"));
     let book = place.open();
-    let before = book.assess(&words("ls"), "/").fingerprint;
+    let before = book.consult(&words("ls"), "/").fingerprint;
     place.write("system/a.toml", "[[prefix]]\npatern = []\n");
     place.write("home/rules.toml", &rule("prompt", "ls"));
     let errors = book.reload();
@@ -135,7 +133,7 @@ fn what_breaks_later_stays_as_it_was() {
     assert!(errors[0].to_string().contains("a.toml:2:1"), "{errors:?}");
     assert_eq!(anywhere(&book, "git push"), Some(Forbidden), "the layer stays");
     assert_eq!(anywhere(&book, "ls"), Some(Prompt), "others go on");
-    assert_ne!(book.assess(&words("ls"), "/").fingerprint, before);
+    assert_ne!(book.consult(&words("ls"), "/").fingerprint, before);
     place.write("system/a.toml", "");
     assert!(book.reload().is_empty());
     assert_eq!(anywhere(&book, "git push"), None);
@@ -195,7 +193,7 @@ async fn an_added_rule_counts_at_once_and_is_written_once() {
     assert_eq!(anywhere(&place.open(), "cargo test"), Some(Allow), "it is there after a restart");
     let odd = vec!["ls".to_owned(), "a \"b\" 'c'\n\\d\u{7f}".to_owned()];
     book.allow(odd.clone()).await.unwrap();
-    let again = place.open().assess(&odd, "/").segments.remove(0);
+    let again = place.open().consult(&odd, "/").segments.remove(0);
     assert_eq!(again.rule.map(|rule| rule.decision), Some(Allow));
 }
 
@@ -292,4 +290,16 @@ async fn links_and_permissions_of_the_file_are_kept() {
     fresh.open().allow(words("ls")).await.unwrap();
     let mode = |name: &str| fs::metadata(fresh.at(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("home"), mode("home/rules.toml")), (0o700, 0o600));
+}
+
+#[tokio::test]
+async fn a_long_command_is_read_elsewhere_and_comes_to_the_same() {
+    let place = Place::new();
+    place.write("home/rules.toml", &rule("allow", "echo"));
+    let line = format!("echo {}", "word ".repeat(400));
+    let argv = ["bash", "-c", &line].map(str::to_owned).to_vec();
+    match place.open().assess(argv, "/".to_owned()) {
+        Assessing::Later(assessing) => assert!(assessing.await.is_trusted()),
+        now => panic!("{now:?}"),
+    }
 }

@@ -132,3 +132,11 @@ proptest! {
         read(Kind::System, &text).ok();
     }
 }
+
+#[test]
+fn the_documented_file_is_right() {
+    let page = include_str!("../../../docs/rules.md");
+    let example =
+        page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    read(Kind::System, example).expect("valid");
+}

@@ -11,6 +11,7 @@
 //! Nothing is ever enforced in part: whatever a layer cannot do that the profile asks for is a refusal with the way out.
 
 mod deny;
+mod guard;
 pub(super) mod landlock;
 mod placeholder;
 pub(super) mod probe;
@@ -25,6 +26,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use self::guard::guard;
 use self::landlock::Rules;
 pub(super) use self::placeholder::Placeholders;
 use self::probe::Probed;
@@ -51,6 +53,8 @@ pub(super) struct Sandbox {
     pub(super) layers: Layers,
     /// Directories of the service itself, which no confined command may see.
     pub(super) hidden: Vec<PathBuf>,
+    /// Paths that no confined command may write, there or not.
+    pub(super) guarded: Vec<PathBuf>,
     /// The program that is the launcher.
     pub(super) launcher: Result<OwnedFd, String>,
     pub(super) probed: OnceLock<Probed>,
@@ -133,6 +137,7 @@ impl Sandbox {
         if let Err(reason) = &self.launcher {
             return Err(refused(reason.clone()));
         }
+        let profile = &guard(profile.clone(), &self.guarded).map_err(refused)?;
         let probed = self.probed();
         if !probed.seccomp {
             return Err(refused(format!("this kernel has no filters of system calls (seccomp); {WAY_OUT}")));
