@@ -49,7 +49,10 @@ const RETRIES: ApprovalPolicy =
     ApprovalPolicy::Granular(Granular { rules: true, sandbox_approval: true, network: false, stdin: true });
 
 async fn next(stream: &mut Streaming<pb::ExecCommandResponse>) -> Seen {
-    timeout(PATIENCE, stream.message()).await.unwrap().unwrap().unwrap().item.unwrap().into()
+    let seen: Seen =
+        timeout(PATIENCE, stream.message()).await.unwrap().unwrap().unwrap().item.unwrap().into();
+    assert!(!matches!(seen, Seen::Keepalive), "nothing comes");
+    seen
 }
 
 /// Everything up to a question, which it is.

@@ -190,5 +190,8 @@ async fn an_interaction_is_told_of_the_question_and_goes_on_beside_it() {
 }
 
 async fn next(stream: &mut Streaming<pb::InteractResponse>) -> Seen {
-    timeout(PATIENCE, stream.message()).await.unwrap().unwrap().unwrap().item.unwrap().into()
+    let seen: Seen =
+        timeout(PATIENCE, stream.message()).await.unwrap().unwrap().unwrap().item.unwrap().into();
+    assert!(!matches!(seen, Seen::Keepalive), "nothing comes");
+    seen
 }

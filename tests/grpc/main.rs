@@ -14,6 +14,7 @@ mod input_review;
 mod interact;
 mod lists;
 mod oversight;
+mod profiles;
 mod read;
 mod refusals;
 mod reviewer;

@@ -10,7 +10,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixListener;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::transport::{Identity, ServerTlsConfig};
 use tonic::{Code, Request, Response, Status};
 use unified_exec::core::policy::{ApprovalPolicy, Rights};
 use unified_exec::grpc::auth::{Role, Token};
@@ -131,15 +132,19 @@ async fn appears(path: &Path) {
     timeout(PATIENCE, there).await.unwrap();
 }
 
-/// A session without a sandbox under strict review.
+/// A session without a sandbox under strict review by what listens in a directory.
 async fn reviewed(policy: ApprovalPolicy, directory: &Path, bound: Duration) -> Asking {
-    let rights = Rights { policy, strict_review: true, ..Rights::unrestricted() };
     let options = ReviewerOptions {
         address: ReviewerAddress::Unix(directory.join(SOCKET)),
         timeout: bound,
         token: Some(Token::parse(&"a".repeat(32)).unwrap()),
         authority: None,
     };
+    reviewed_by(policy, options).await
+}
+
+async fn reviewed_by(policy: ApprovalPolicy, options: ReviewerOptions) -> Asking {
+    let rights = Rights { policy, strict_review: true, ..Rights::unrestricted() };
     let server = server_with(settings(rights.clone()), rights, |clock, ports| {
         ports.reviewer = std::sync::Arc::new(RemoteReviewer::new(clock, options).unwrap());
     });
@@ -283,4 +288,34 @@ async fn strict_review_without_a_reviewer_is_no_review() {
     );
     let refused = reviewer.create_session(request).await;
     assert_refused(refused, Code::FailedPrecondition, "REVIEWER_NOT_CONFIGURED");
+}
+
+#[tokio::test]
+async fn over_the_network_the_reviewer_must_show_a_certificate_of_its_authority() {
+    let ours = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    let identity = Identity::from_pem(ours.cert.pem(), ours.signing_key.serialize_pem());
+    let tempered = Tempered { temper: "allows".into(), directory: PathBuf::new() };
+    let server = tonic::transport::Server::builder()
+        .tls_config(ServerTlsConfig::new().identity(identity))
+        .unwrap()
+        .add_service(ReviewerServiceServer::new(tempered));
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    for (authority, allowed) in [(ours.cert.pem(), true), (other.cert.pem(), false)] {
+        let options = ReviewerOptions {
+            address: ReviewerAddress::Tcp(address.parse().unwrap()),
+            timeout: PATIENCE,
+            token: None,
+            authority: Some(authority.into_bytes()),
+        };
+        let asking = reviewed_by(ApprovalPolicy::Never, options).await;
+        let run = asking.bench.run(asking.bench.cmd("true")).await;
+        if allowed {
+            assert_eq!(run.unwrap().exit_code(), 0);
+        } else {
+            assert_refused(run, Code::PermissionDenied, "REVIEW_FAILED");
+        }
+    }
 }
