@@ -19,7 +19,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
@@ -27,6 +27,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::cgroup::Cgroup;
 use super::launcher::channel::{self, Received};
