@@ -15,8 +15,7 @@ fn on_terminal(bench: &Bench, argv: &[&str]) -> unified_exec::core::spawn::Spawn
 fn an_interrupt_reaches_the_program_which_may_live_on() {
     let bench = Bench::new();
     let code = "import time\n\
-                print('ready', flush=True)\n\
-                try: time.sleep(60)\n\
+                try: print('ready', flush=True); time.sleep(60)\n\
                 except KeyboardInterrupt: print('interrupted', flush=True)\n\
                 print(input('more? '))";
     let plan = on_terminal(&bench, &["/usr/bin/python3", "-c", code]);

@@ -164,6 +164,10 @@ impl Sandbox {
     ) -> Result<Namespaces, SpawnError> {
         let terminal = terminal.map(|name| Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())));
         let mut view = view::view(profile, cwd, &self.hidden, terminal).map_err(refused)?;
+        if !found.user_namespace {
+            let failed = |error| refused(format!("the switches of the kernel cannot be kept: {error}"));
+            view.keep_switches().map_err(failed)?;
+        }
         let (sockets, proxy_port) = match profile.network {
             Network::Off => (Sockets::Local, None),
             Network::On => (Sockets::All, None),
