@@ -216,13 +216,13 @@ fn late(bound: Duration) -> String {
     format!("the reviewer did not answer within {} ms", bound.as_millis())
 }
 
-/// What went wrong with a call. A status that the reviewer itself sent has no cause on our side; its words are the
-/// reviewer's, and only the log gets them.
+/// What went wrong with a call. A status that the reviewer itself sent has no cause on our side; its words may repeat
+/// what it was sent, credential included, so that they are only for those who look for faults.
 fn broken(status: &Status) -> String {
     use std::error::Error as _;
     match status.source() {
         Some(source) => {
-            tracing::debug!(error = %causes(source), "no answer of the reviewer");
+            tracing::warn!(error = %causes(source), "no answer of the reviewer");
             "the reviewer cannot be reached, or broke off".into()
         }
         None => {

@@ -1,6 +1,7 @@
 //! A server in the test's own process, reached over a pipe that speaks HTTP/2, and what a client does with it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -65,7 +66,10 @@ pub(crate) fn server_with(
     let inherited = settings.defaults.inherited.clone();
     let mut ports = Ports::of(Arc::new(spawner));
     change(clock, &mut ports);
-    let host = Host::new(ports, clock, inherited, 1);
+    // Descendants are told by the ids of their process and session: two servers in one test process need others.
+    static SEED: AtomicU64 = AtomicU64::new(1);
+    let seed = SEED.fetch_add(1, Ordering::Relaxed);
+    let host = Host::new(ports, clock, inherited, seed);
     let agent_ceiling = settings.rights.clone();
     let options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     (Edge::new(host.clone(), options), host)
