@@ -258,7 +258,7 @@ fn bare<'a>(line: &'a str, found: &Range<usize>, kind: Kind) -> Option<Named<'a>
         (true, false) => !plain,
         (false, _) => name.contains('/') || tries(last.text) && !is_call(line, found, name),
     };
-    fits.then(|| Named { text: name, at: start..last.at.end })
+    fits.then_some(Named { text: name, at: start..last.at.end })
 }
 
 fn is_bare(name: &str) -> bool {
