@@ -49,6 +49,9 @@ pub(crate) fn covers(entry: &str, path: &str) -> bool {
 }
 
 fn component(glob: &str, part: &str) -> bool {
+    if !glob.contains(['*', '?']) {
+        return glob == part;
+    }
     let glob: Vec<char> = glob.chars().collect();
     let part: Vec<char> = part.chars().collect();
     wild(&glob, &part, |sign| *sign == '*', |sign, found| *sign == '?' || sign == found)
