@@ -28,8 +28,13 @@ pub(crate) fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
 /// Whether `entry`, a path or a glob, covers `path` or a directory above it. A glob that does not start with `/` may
 /// start anywhere.
 pub(crate) fn covers(entry: &str, path: &str) -> bool {
-    if entry.starts_with('/') && !entry.contains(['*', '?']) {
-        return below(path, &resolve("/", entry)).is_some();
+    if entry.starts_with('/') {
+        // Most entries are told by what stands before the first sign of a glob.
+        let Some(sign) = entry.find(['*', '?']) else { return below(path, &resolve("/", entry)).is_some() };
+        let literal = entry.get(..sign).and_then(|head| head.get(..head.rfind('/')?)).unwrap_or("");
+        if !path.starts_with(literal) && !literal.contains("//") && !literal.contains("/.") {
+            return false;
+        }
     }
     let anywhere = (!entry.starts_with('/')).then_some("**");
     let glob: Vec<&str> =
@@ -44,6 +49,9 @@ pub(crate) fn covers(entry: &str, path: &str) -> bool {
 }
 
 fn component(glob: &str, part: &str) -> bool {
+    if !glob.contains(['*', '?']) {
+        return glob == part;
+    }
     let glob: Vec<char> = glob.chars().collect();
     let part: Vec<char> = part.chars().collect();
     wild(&glob, &part, |sign| *sign == '*', |sign, found| *sign == '?' || sign == found)
@@ -111,6 +119,8 @@ mod tests {
             ("/**/secret/**", "/a/secret/b", true),
             ("/w/a*b*c", "/w/aXbXbXc", true),
             ("/w/a*b*c", "/w/aXbX", false),
+            ("/w/**", "/w", true),
+            ("/w/*", "/w", false),
         ] {
             assert_eq!(covers(entry, path), covered, "{entry} {path}");
         }

@@ -54,8 +54,10 @@ fn is_domain(host: &str) -> bool {
 fn announced(previous: &str, host: &str) -> bool {
     let word = previous.trim_end_matches(':').rsplit('.').next().unwrap_or("");
     let is = |known: &[&str]| known.iter().any(|known| word.eq_ignore_ascii_case(known));
-    let plain = host.eq_ignore_ascii_case("address") || host.eq_ignore_ascii_case("name");
-    !plain && (is(SURE) || host.contains('.') && is(LIKELY))
+    let dotted = host.contains('.');
+    // A name without a dot is told from the next word of a sentence by its small letters only.
+    let single = !host.contains(char::is_uppercase) && !matches!(host, "address" | "name");
+    is(SURE) && (dotted || single) || dotted && is(LIKELY)
 }
 
 #[cfg(test)]

@@ -103,6 +103,7 @@ fn about(line: &str, word: Word, paths: &[Named<'_>], ended: &Ended<'_>) -> Verd
         Operation::Read => ended.profile.forbids_read(path),
         Operation::Write | Operation::Unknown => ended.profile.forbids_write(path),
     };
+    let paths = written(line, paths);
     let resolved: Vec<String> = paths.iter().map(|path| resolve(path.text, ended.cwd)).collect();
     if let Some(forbidden) = resolved.iter().find(|path| forbids(path)) {
         return Verdict::Forbidden(forbidden.clone());
@@ -111,6 +112,14 @@ fn about(line: &str, word: Word, paths: &[Named<'_>], ended: &Ended<'_>) -> Verd
     match paths.iter().find(|path| !path.text.starts_with('/')) {
         Some(relative) if word.kind == Kind::ReadOnly => Verdict::Likely(relative.text.to_owned()),
         _ => Verdict::Allowed,
+    }
+}
+
+/// Without what a link only points to and a copy only reads, where the message tells which of two paths that is.
+fn written<'a, 'b>(line: &str, paths: &'b [Named<'a>]) -> &'b [Named<'a>] {
+    match paths {
+        [_, made] if line.contains("symlink '") || line.contains("copyfile '") => std::slice::from_ref(made),
+        paths => paths,
     }
 }
 

@@ -80,6 +80,10 @@ const EARLIER_LINES: usize = 4;
 /// Lines for which a path that is allowed explains the same word without a path: a summary, a second report.
 const EXPLAINED_LINES: usize = 16;
 
+/// Lines with an errno word that are held against the profile: enough for a search that is refused everywhere, few enough
+/// for a child that prints nothing else to cost nobody anything.
+const JUDGED_LINES_MAX: usize = 1_024;
+
 impl Evidence {
     /// What `ended` shows of a denial; `None` is no sign of one. Time and memory grow with the output's length alone.
     pub fn of(ended: &Ended<'_>) -> Option<Self> {
@@ -97,10 +101,15 @@ impl Evidence {
     /// The strongest line; of equals the first.
     fn read(ended: &Ended<'_>) -> Option<Self> {
         let mut likely = None;
+        let mut judged = 0;
         let mut earlier: Vec<String> = Vec::new();
         let mut explained: Vec<(&'static str, usize)> = Vec::new();
         for (at, line) in line::lines(ended.output).enumerate() {
             if let Some((word, found, verdict)) = judge::judge(&line, &earlier, ended) {
+                judged += 1;
+                if judged > JUDGED_LINES_MAX {
+                    break;
+                }
                 let evidence = |confidence, path| {
                     let excerpt = line::excerpt(&line, found.end);
                     Self::new(confidence, Cause::Errno(word.says), path, excerpt, ended)
@@ -146,3 +155,6 @@ impl Evidence {
         Self { confidence, cause, path, excerpt, early: ended.early }
     }
 }
+
+#[cfg(test)]
+mod tests;
