@@ -161,8 +161,8 @@ impl Files {
         protected.iter().any(|name| below(&resolve("/", rest), &resolve("/", name)).is_some())
     }
 
-    /// The first thing, by its name on the wire, in which this goes beyond `bound`. A root may lie below one of the
-    /// bound's; what is protected may only grow.
+    /// The first thing, by its name on the wire, in which this goes beyond `bound`. A root is one of the bound's, and not
+    /// one below: whoever may write there could make a link of it that leads elsewhere. What is protected may only grow.
     pub(super) fn beyond(&self, bound: &Self) -> Option<&'static str> {
         match (self, bound) {
             (Self::ReadOnly, _) | (_, Self::FullAccess) => None,
@@ -170,7 +170,7 @@ impl Files {
                 Self::WorkspaceWrite { writable_roots, protected },
                 Self::WorkspaceWrite { writable_roots: roots, protected: kept },
             ) => {
-                if !writable_roots.iter().all(|root| roots.iter().any(|bound| is_below(root, bound))) {
+                if !writable_roots.iter().all(|root| roots.iter().any(|bound| is_same(root, bound))) {
                     Some("sandbox.writable_roots")
                 } else if !kept.iter().all(|name| protected.contains(name)) {
                     Some("sandbox.protected_subpaths")
@@ -218,6 +218,11 @@ pub struct Additional {
     pub deny_read: Vec<String>,
     /// Whether the network is open to it, as far as the owner's network policy allows.
     pub network: bool,
+}
+
+/// Whether two paths are the same but for a `/` at the end.
+fn is_same(path: &str, other: &str) -> bool {
+    path.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 /// Whether `path` is `root` or lies below it, as the words stand; where `..` leads is not known.
