@@ -46,6 +46,16 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
+/// The text with a letter for every byte that is not ASCII, so that positions stay as they are. Shells know no such
+/// character but as a part of words, and the grammar's scanner looks it up in a table of 256 entries: what is read beyond
+/// them ends the process.
+fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.bytes().map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' }).collect())
+}
+
 /// A text for a shell.
 #[derive(Debug)]
 pub(super) struct Script<'a> {
@@ -58,7 +68,7 @@ impl<'a> Script<'a> {
     pub(super) fn parse(text: &'a str) -> Self {
         let mut parser = Parser::new();
         let known = parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_ok();
-        let tree = if known && text.len() <= SCRIPT_MAX { parser.parse(text, None) } else { None };
+        let tree = if known && text.len() <= SCRIPT_MAX { parser.parse(&*ascii(text), None) } else { None };
         Self { text, tree }
     }
 

@@ -181,10 +181,23 @@ fn text_that_is_fed_to_a_shell_is_a_command_of_it() {
     assert!(!loose("cat <<EOF\nrm -rf x\nEOF").iter().any(|it| it.contains(" -c ")));
 }
 
+#[test]
+fn characters_that_the_scanners_table_does_not_have_are_letters_to_it() {
+    for text in
+        ["é", "a \u{3000}", "${日本}", "日=1 a", "$\u{10ffff}{x}", "<<終\nrm -rf x\n終\n", "a=(日 [本]=x)"]
+    {
+        let script = Script::parse(text);
+        assert!(script.tree.is_some(), "{text}");
+        script.plain();
+    }
+    assert_eq!(Script::parse("echo 日本 'é ü'").plain().unwrap(), [["echo", "日本", "é ü"]]);
+}
+
 /// What bash runs: every command there is becomes a function that prints its words, and nothing else can be found.
 fn run_by_bash(text: &str) -> Option<Vec<Vec<String>>> {
     let names = "a b c";
-    let print = "() { printf '%s\\0' \"$FUNCNAME\" \"$@\" >&3; printf '\\1\\0' >&3; }";
+    // In one write: the commands of a pipeline print at the same time.
+    let print = "() { printf '%s\\0' \"$FUNCNAME\" \"$@\" $'\\1' >&3; }";
     let functions: String = names.split(' ').map(|name| format!("{name}{print}\n")).collect();
     let dir = tempfile::tempdir().ok()?;
     let said = dir.path().join("said");
