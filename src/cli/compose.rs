@@ -143,6 +143,22 @@ fn seed() -> Result<u64, Failure> {
         .map_err(|error| Failure::new(format!("the system gives no random numbers: {error}")))
 }
 
+/// A spawner that nothing is kept away from, for whoever only wants to know what it can do.
+pub(super) fn bare_spawner() -> Result<Arc<dyn Spawner>, Failure> {
+    spawner(Clock::start(), Apart::default())
+}
+
+/// Reads the rules of a configuration, and says how many files there are.
+pub(super) fn check_rules(config: &Config) -> Result<String, Failure> {
+    let sources = sources(config, &environment());
+    let files = sources.files();
+    Book::open(sources).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(match &files[..] {
+        [] => "none".to_owned(),
+        files => files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" "),
+    })
+}
+
 #[cfg(unix)]
 fn spawner(clock: Clock, apart: Apart) -> Result<Arc<dyn Spawner>, Failure> {
     use crate::spawn::{LocalSpawner, Options};

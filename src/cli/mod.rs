@@ -101,6 +101,8 @@ async fn client(global: &Global, command: ClientCommand) -> Result<u8, Failure> 
         ClientCommand::Kill(args) => commands::stop::kill(global, args).await,
         ClientCommand::Resize(args) => commands::resize::run(global, args).await,
         ClientCommand::Sessions(args) => commands::sessions::run(global, args).await,
+        ClientCommand::Doctor(args) => commands::doctor::run(global, args).await,
+        ClientCommand::Approvals(args) => commands::approvals::run(global, args).await,
         ClientCommand::Events(args) => commands::events::run(global, args).await,
         ClientCommand::Capabilities(args) => commands::capabilities::run(global, args).await,
     }

@@ -65,6 +65,11 @@ impl Sources {
         std::iter::once(system).chain(user).chain(projects).collect()
     }
 
+    /// The files that there are.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.survey().into_keys().filter(|path| path.is_file()).collect()
+    }
+
     /// What no confined command may write: the user's directory of rules, and what projects keep theirs in. The system's
     /// are its owner's affair.
     pub fn guarded(&self) -> Vec<PathBuf> {

@@ -1,9 +1,11 @@
 //! The commands, one module each: its arguments, and what it does with them.
 
+pub(super) mod approvals;
 pub(super) mod attach;
 pub(super) mod capabilities;
 pub(super) mod completions;
 pub(super) mod config;
+pub(super) mod doctor;
 pub(super) mod events;
 pub(super) mod exec;
 pub(super) mod logs;
