@@ -55,6 +55,25 @@ impl Client {
             shell: "/bin/bash".into(),
             ..config
         };
+        self.create(config).await
+    }
+
+    /// A session whose commands write below their directory only and reach no network, where this is asked.
+    pub(crate) async fn confined(&self, cwd: &Path, mode: pb::ApprovalMode) -> Session {
+        let config = pb::SessionConfig {
+            cwd: cwd.display().to_string(),
+            approval_policy: Some(pb::ApprovalPolicy { mode: mode.into(), ..Default::default() }),
+            sandbox: Some(pb::SandboxProfile {
+                kind: pb::SandboxKind::WorkspaceWrite.into(),
+                ..Default::default()
+            }),
+            shell: "/bin/bash".into(),
+            ..Default::default()
+        };
+        self.create(config).await.unwrap()
+    }
+
+    async fn create(&self, config: pb::SessionConfig) -> Result<Session, Status> {
         let request = pb::CreateSessionRequest { config: Some(config), ..Default::default() };
         let answer = self.sessions.clone().create_session(request).await?.into_inner();
         let session = answer.session.ok_or_else(|| Status::unknown("no session in the answer"))?;

@@ -8,6 +8,8 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tonic::transport::{Channel, Endpoint};
 
+use unified_exec::grpc::pb::approval_service_client::ApprovalServiceClient;
+
 use crate::client::Client;
 use crate::procfs;
 
@@ -96,6 +98,11 @@ impl Server {
     /// A client of its own connection.
     pub(crate) async fn client(&self) -> Client {
         Client::new(self.channel("agent").await)
+    }
+
+    /// Somebody who answers questions.
+    pub(crate) async fn reviewer(&self) -> ApprovalServiceClient<Channel> {
+        ApprovalServiceClient::new(self.channel("reviewer").await)
     }
 
     async fn channel(&self, role: &str) -> Channel {

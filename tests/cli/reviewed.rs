@@ -102,11 +102,11 @@ fn attempts_show_what_held_them_and_what_points_to_a_denial() {
     let session = server.session.as_str();
     let line = "touch /var/uexec-cli-test-denied";
     let denied = server.uexec(&["exec", "--session", session, "--detach", "--", line]);
-    let process = denied.ok().trim().to_owned();
+    let process: u64 = denied.ok().trim().parse().expect("an id");
     let attempt = || {
         let listed = server.uexec(&["ps", "--all", "--attempts", "--json", "--session", session]).json();
         let known = listed["processes"].as_array().cloned().unwrap_or_default();
-        let ours = known.into_iter().find(|one| one["process_id"].to_string() == process);
+        let ours = known.into_iter().find(|one| one["process_id"] == process);
         ours.map_or(Value::Null, |one| one["attempts"][0].clone())
     };
     // What is denied early is asked about, which nobody answers here; late, it only says so.

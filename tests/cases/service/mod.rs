@@ -3,6 +3,7 @@
 mod input;
 mod life;
 mod output;
+mod sandbox;
 mod start;
 mod upkeep;
 
