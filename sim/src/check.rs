@@ -19,7 +19,7 @@ impl Scenario {
             for acts in [&program.acts, &program.sandboxed, &program.unsandboxed] {
                 check_acts(name, acts)?;
             }
-            let held = program.sandboxed.first().or(program.unsandboxed.first());
+            let held = program.sandboxed.first().or_else(|| program.unsandboxed.first());
             if let (Some(_), Some(act)) = (program.acts.first(), held) {
                 let problem = format!("program {name:?}: `acts` goes without `sandboxed` and `unsandboxed`");
                 return Err((act.span().start, problem));

@@ -10,7 +10,9 @@ use unified_exec::core::ids::{ProcessId, SessionId};
 use unified_exec::core::orchestrate::{
     AfterDenial, Denial, Gate, Requirement, after_denial, effective_profile, first_confinement, requirement,
 };
-use unified_exec::core::policy::{ApprovalPolicy, Assessment, Confinement, Files, Profile, Rights, Segment};
+use unified_exec::core::policy::{
+    ApprovalPolicy, Assessment, Confinement, Files, Network, Profile, Rights, Segment,
+};
 use unified_exec::core::spawn::{SpawnPlan, Stdio};
 
 use crate::rulebook::{Decision, Rulebook};
@@ -84,7 +86,8 @@ impl Case {
         let mut given: BTreeMap<String, String> = BTreeMap::new();
         let mut options = options.iter().map(String::as_str).peekable();
         while let Some(word) = options.next() {
-            let option = word.strip_prefix("--").ok_or_else(|| wrong(word, "is no option"))?.replace('-', "_");
+            let option =
+                word.strip_prefix("--").ok_or_else(|| wrong(word, "is no option"))?.replace('-', "_");
             let argument = options.next_if(|next| !next.starts_with("--"));
             match (option.as_str(), argument) {
                 ("tty", None) => case.command.terminal = Some(TerminalSize::default()),
@@ -114,8 +117,8 @@ impl Case {
         }
         let problem = "needs words and what the rule says of them, such as \"npm install=allow\"";
         let (words, says) = rule.rsplit_once('=').ok_or_else(|| wrong("rule", problem))?;
-        let rule: Rule = toml::from_str(&format!("says = {says:?}"))
-            .map_err(|error| wrong("rule", error.message()))?;
+        let rule: Rule =
+            toml::from_str(&format!("says = {says:?}")).map_err(|error| wrong("rule", error.message()))?;
         self.rules.insert(words.to_owned(), rule.says);
         Ok(())
     }
@@ -154,10 +157,14 @@ pub fn explain(args: &[String]) -> Result<String, ExplainError> {
     out.put("first sandbox", &of_confinement(&confinement, trusted));
     let window = case.service.limits().early_window.as_millis();
     out.put("window", &format!("{window} ms from the spawn; an exit at {window} ms is early"));
-    let denial = Denial { rights: &rights, frozen: &profile, owner_network: owner, approved, escalates: true };
+    let denial =
+        Denial { rights: &rights, frozen: &profile, owner_network: owner, approved, escalates: true };
     match confinement {
         Confinement::Profile(_) => gates(&mut out, &denial),
-        _ => out.put("row", "external, or without a sandbox: never sandboxed here, so no denial path"),
+        Confinement::External | Confinement::Unrestricted => {
+            out.put("row", "external, or full access with network: never sandboxed here, so no denial path");
+        }
+        Confinement::Bypassed => out.put("row", "no sandbox, so no denial path"),
     }
     Ok(out.0)
 }
@@ -227,9 +234,9 @@ fn of_profile(profile: &Profile) -> String {
         Files::External => "external",
     };
     let network = match profile.network {
-        unified_exec::core::policy::Network::Off => "off",
-        unified_exec::core::policy::Network::On => "on",
-        unified_exec::core::policy::Network::Proxied { .. } => "proxied",
+        Network::Off => "off",
+        Network::On => "on",
+        Network::Proxied { .. } => "proxied",
     };
     let denied = match &profile.deny_read[..] {
         [] => String::new(),
@@ -242,9 +249,13 @@ fn of_requirement(required: &Requirement) -> String {
     match required {
         Requirement::Forbidden(why) => format!("forbidden ({}): {why}", forbidden(why)),
         Requirement::NeedsApproval(why) => {
-            format!("approval: {why}; declined: refused, nothing starts; approved, by an answer or a grant: goes on")
+            format!(
+                "approval: {why}; declined: refused, nothing starts; approved, by an answer or a grant: goes on"
+            )
         }
-        Requirement::Review => "review: strict review sees what needs no approval; denied: refused".to_owned(),
+        Requirement::Review => {
+            "review: strict review sees what needs no approval; denied: refused".to_owned()
+        }
         Requirement::Skip => "skip: nobody is asked".to_owned(),
     }
 }
@@ -268,7 +279,11 @@ fn gates(out: &mut Page, denial: &Denial<'_>) {
     for (gate, name, stops) in [
         (Gate::Tool, "G1 tool", "this kind of tool does not escalate"),
         (Gate::Policy, "G2 policy", "the policy wants no retries"),
-        (Gate::Bypass, "G3 bypass", "deny-read or an owner's network policy: the sandbox is never left aside"),
+        (
+            Gate::Bypass,
+            "G3 bypass",
+            "deny-read or an owner's network policy: the sandbox is never left aside",
+        ),
     ] {
         if stopped == Some(gate) {
             out.put(name, &format!("STOPS: {stops}"));

@@ -18,6 +18,7 @@ mod perform;
 mod rulebook;
 mod scenario;
 mod service;
+mod steps;
 mod tell;
 mod world;
 

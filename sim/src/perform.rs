@@ -112,9 +112,8 @@ impl World<'_> {
             line.keys.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
         };
         let number = says(line, "n");
-        let same = |other: &&Line| {
-            other.kind == line.kind && other.who == line.who && says(other, "n") == number
-        };
+        let same =
+            |other: &&Line| other.kind == line.kind && other.who == line.who && says(other, "n") == number;
         let once =
             ["process_started", "process_exited", "attempt_started", "attempt_denied", "approval_decided"];
         if once.contains(&line.kind.as_str()) && self.lines.iter().filter(same).count() > 1 {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use unified_exec::core::approval::Review;
 use unified_exec::core::limits::{Limits, WhenFull};
-use unified_exec::core::policy::{self, ApprovalPolicy, Files, NetworkDecision, NetworkRule, Profile, Rights};
+use unified_exec::core::policy::{
+    self, ApprovalPolicy, Files, NetworkDecision, NetworkRule, Profile, Rights,
+};
 use unified_exec::core::process;
 
 /// Hosts, and what is decided about connections to them.
