@@ -4,6 +4,8 @@
 //! [`core`] decides, a tokio [`host`] performs, adapters under [`spawn`] touch the operating system, a gRPC edge
 //! translates, and `sim/` drives core and host through timing scenarios.
 
+#[cfg(feature = "audit")]
+pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "cli")]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::commands::{
-    approvals, attach, capabilities, completions, config, doctor, events, exec, logs, ps, resize, rules,
-    serve, sessions, stop, wait, write,
+    approvals, attach, audit, capabilities, completions, config, doctor, events, exec, logs, ps, resize,
+    rules, serve, sessions, stop, wait, write,
 };
 use super::connect::{self, Client, Credentials, Server};
 use super::failure::Failure;
@@ -94,6 +94,7 @@ pub(super) enum Command {
     Client(ClientCommand),
     Config(config::Args),
     Rules(rules::Args),
+    Audit(audit::Args),
     Completions(completions::Args),
 }
 

@@ -9,6 +9,7 @@ use rand::TryRng as _;
 use rand::rngs::SysRng;
 
 use super::failure::Failure;
+use crate::audit::AuditLog;
 use crate::config::{Config, detect_shell};
 use crate::core::command::{Defaults, EnvVar};
 use crate::core::policy::Rights;
@@ -30,6 +31,8 @@ pub(super) enum Purpose {
     Others {
         /// Directories that exist; no command in a sandbox can see what is in them.
         hidden: Vec<PathBuf>,
+        /// Where what happens is recorded.
+        audit: Option<AuditLog>,
     },
 }
 
@@ -37,12 +40,12 @@ pub(super) enum Purpose {
 pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
     let inherited = environment();
     let clock = Clock::start();
-    let (rulebook, apart) = match purpose {
-        Purpose::Own => (Arc::new(NoRules) as Arc<dyn Rulebook>, Apart::default()),
-        Purpose::Others { hidden } => {
+    let (rulebook, apart, audit) = match purpose {
+        Purpose::Own => (Arc::new(NoRules) as Arc<dyn Rulebook>, Apart::default(), None),
+        Purpose::Others { hidden, audit } => {
             let sources = sources(config, &inherited);
             let guarded = sources.guarded();
-            (rules(sources)?, Apart { hidden, guarded })
+            (rules(sources)?, Apart { hidden, guarded }, audit)
         }
     };
     let spawner = spawner(clock, apart)?;
@@ -50,12 +53,15 @@ pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
     let agent_ceiling = config.rights.agent().rights();
     let ceiling = config.rights.ceiling.rights();
     let settings = settings(config, &inherited, rights)?;
-    let ports = Ports {
+    let mut ports = Ports {
         rulebook,
         reviewer: reviewer::reviewer(clock, config.reviewer.as_ref())?,
         proxy: Arc::new(AllowListProxy::new()),
         ..Ports::of(spawner)
     };
+    if let Some(audit) = audit {
+        ports.audit = Arc::new(audit);
+    }
     settings
         .rights
         .check(ports.reviewer.is_automatic())

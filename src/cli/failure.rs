@@ -37,6 +37,13 @@ impl Failure {
         Self { code: exit::USAGE, ..Self::new(message) }
     }
 
+    /// The same, with another exit code.
+    #[must_use]
+    pub(super) fn with_code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
     /// Adds what to do about it.
     #[must_use]
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -67,6 +67,7 @@ fn dispatch(Cli { global, command }: Cli) -> Result<u8, Failure> {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Config(args) => commands::config::run(&global, &args),
         Command::Rules(args) => commands::rules::run(&global, &args),
+        Command::Audit(args) => commands::audit::run(&global, args),
         Command::Serve(args) => {
             let config = args.configuration(&global)?;
             let runtime = runtime(config.server.worker_threads.as_usize())?;

@@ -8,6 +8,7 @@
 //! the types of [`bounded`] see to that. Knows the vocabulary of the core; refuses to know sockets, sessions and
 //! gRPC. `docs/configuration.md` shows all of it in one example, which a test loads.
 
+mod audit;
 mod bounded;
 mod environment;
 mod limits;
@@ -23,6 +24,7 @@ mod shell;
 
 use serde::{Deserialize, Serialize};
 
+pub use audit::Audit;
 pub use environment::{Environment, Inherit};
 pub use limits::{Limits, WhenFull};
 pub use listen::{Listen, Tls};
@@ -49,6 +51,8 @@ pub struct Config {
     pub rights: Rights,
     /// Where the rules for commands and connections are.
     pub rules: Rules,
+    /// The record.
+    pub audit: Audit,
     /// Who sees questions before people do; absent is nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reviewer: Option<Reviewer>,

@@ -2,6 +2,7 @@
 
 pub(super) mod approvals;
 pub(super) mod attach;
+pub(super) mod audit;
 pub(super) mod capabilities;
 pub(super) mod completions;
 pub(super) mod config;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::TcpListener;
 
+use crate::audit::{AuditLog, OpenError};
 use crate::cli::args::Global;
 use crate::cli::compose::{self, Purpose};
 use crate::cli::failure::Failure;
@@ -15,6 +16,7 @@ use crate::grpc::auth::{Caller, Role, Tokens, own_owner};
 use crate::grpc::listen::{ListenError, RuntimeDirectory};
 use crate::grpc::server::Edge;
 use crate::grpc::tls;
+use crate::host::clock::Clock;
 
 /// Run the server, until SIGTERM or Ctrl-C
 #[derive(Debug, clap::Args)]
@@ -110,7 +112,10 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
     let directory =
         RuntimeDirectory::open(&config.listen.runtime_dir.clone().unwrap_or_else(|| global.runtime_dir()))
             .map_err(cannot_listen)?;
-    let edge = compose::edge(&config, Purpose::Others { hidden: vec![directory.path().to_owned()] })?;
+    let audit = audit(&config, directory.path())?;
+    let mut hidden = vec![directory.path().to_owned()];
+    hidden.extend(config.audit.options(directory.path()).map(|options| options.directory));
+    let edge = compose::edge(&config, Purpose::Others { hidden, audit: audit.clone() })?;
     let places = listen(&edge, &config, &directory).await;
     let places = match places {
         Ok(places) => places,
@@ -129,7 +134,24 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
         complete = edge.shutdown() => tracing::info!(complete, "stopped"),
         () = again(&mut signals) => tracing::warn!("stopped without waiting"),
     }
+    if let Some(audit) = audit {
+        audit.flush().await;
+    }
     Ok(exit::OK)
+}
+
+fn audit(config: &Config, runtime: &Path) -> Result<Option<AuditLog>, Failure> {
+    let Some(options) = config.audit.options(runtime) else { return Ok(None) };
+    let opened = AuditLog::open(options, Clock::start());
+    opened.map(Some).map_err(|error| {
+        let failure = Failure::new(format!("the audit log cannot be kept: {error}"));
+        match error {
+            OpenError::InUse { .. } => failure.hint(
+                "that server is already listening; a second one needs a --runtime-dir, or an `audit.directory`, of its own",
+            ),
+            OpenError::Damaged { .. } | OpenError::System { .. } => failure,
+        }
+    })
 }
 
 async fn again(signals: &mut Signals) {
