@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use unified_exec::core::approval::Permissions;
+use unified_exec::core::approval::{self, Permissions};
 use unified_exec::core::command::{Command, Program, TerminalSize};
 use unified_exec::core::ids::{Fingerprint, ProcessId, RequestId, TurnId};
+use unified_exec::core::policy::Additional;
 use unified_exec::core::process::EndReason;
 use unified_exec::core::session::{
     Call, Condition, Exec, Hold, Idempotency, Mode, Timeouts, WaitFor, Write, WriteAnswer,
@@ -16,7 +17,8 @@ use unified_exec::core::spawn::ResourceLimits;
 use crate::check::parse_signal;
 use crate::scenario::{self, Op, Scope, Until, When};
 
-/// The call that `when` makes about `process`; `None` for a step that is no call.
+/// The call that `when` makes about `process`; `None` for a step that is no call, or that the
+/// world makes because it needs to know more.
 pub(crate) fn call(when: &When, process: Option<ProcessId>) -> Option<Call> {
     let turn = TurnId::new(when.turn.as_deref().unwrap_or("t"));
     Some(match when.op {
@@ -52,7 +54,7 @@ pub(crate) fn call(when: &When, process: Option<ProcessId>) -> Option<Call> {
             lease: when.lease.clone().unwrap_or_default(),
             duration: millis(when.duration).unwrap_or_default(),
         }),
-        Op::Disconnect => return None,
+        Op::Disconnect | Op::Decide | Op::Revoke | Op::Update | Op::OwnerNetwork => return None,
     })
 }
 
@@ -68,9 +70,9 @@ fn exec(when: &When, turn: TurnId) -> Exec {
             stdin: when.stdin == Some(true),
             full_terminal: false,
         },
-        permissions: Permissions::Default,
-        justification: String::new(),
-        proposed_rule: Vec::new(),
+        permissions: permissions(when),
+        justification: when.justification.clone().unwrap_or_default(),
+        proposed_rule: when.propose.clone().unwrap_or_default(),
         limits: ResourceLimits::default(),
         mode: match when.mode {
             None | Some(scenario::Mode::Interactive) => {
@@ -86,6 +88,31 @@ fn exec(when: &When, turn: TurnId) -> Exec {
             retention: None,
         },
         kill_descendants_on_exit: when.kill_descendants_on_exit == Some(true),
+    }
+}
+
+fn permissions(when: &When) -> Permissions {
+    match &when.additional {
+        Some(scenario::Additional { read, write, deny_read, network }) => {
+            Permissions::Additional(Additional {
+                read: read.clone(),
+                write: write.clone(),
+                deny_read: deny_read.clone(),
+                network: *network,
+            })
+        }
+        None if when.escalate == Some(true) => Permissions::Escalated,
+        None => Permissions::Default,
+    }
+}
+
+pub(crate) const fn verdict(verdict: scenario::Verdict) -> approval::Verdict {
+    match verdict {
+        scenario::Verdict::Approve => approval::Verdict::Approve,
+        scenario::Verdict::ApproveForSession => approval::Verdict::ApproveForSession,
+        scenario::Verdict::ApproveAndAddRule => approval::Verdict::ApproveAndAddRule,
+        scenario::Verdict::Decline => approval::Verdict::Decline,
+        scenario::Verdict::AbortTurn => approval::Verdict::AbortTurn,
     }
 }
 

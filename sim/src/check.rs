@@ -16,7 +16,14 @@ impl Scenario {
             return Err((self.format.span().start, problem));
         }
         for (name, program) in &self.program {
-            check_acts(name, &program.acts)?;
+            for acts in [&program.acts, &program.sandboxed, &program.unsandboxed] {
+                check_acts(name, acts)?;
+            }
+            let held = program.sandboxed.first().or_else(|| program.unsandboxed.first());
+            if let (Some(_), Some(act)) = (program.acts.first(), held) {
+                let problem = format!("program {name:?}: `acts` goes without `sandboxed` and `unsandboxed`");
+                return Err((act.span().start, problem));
+            }
         }
         let mut calls = BTreeSet::new();
         for when in &self.when {
@@ -59,6 +66,15 @@ impl Scenario {
         if let Some(name) = &when.signal {
             parse_signal("signal", name)?;
         }
+        match when.op {
+            Op::Decide if when.to.is_some() == when.question.is_some() => {
+                return Err("Decide needs either `to` or `question`".into());
+            }
+            Op::Exec if when.escalate == Some(true) && when.additional.is_some() => {
+                return Err("`escalate` and `additional`: a command asks for one of them".into());
+            }
+            _ => {}
+        }
         if let Some(call) = when.call.as_deref() {
             let disconnects = when.op == Op::Disconnect;
             if disconnects != calls.contains(call) {
@@ -96,6 +112,11 @@ fn check_acts(name: &str, acts: &[Spanned<Act>]) -> Result<(), (usize, String)> 
             return fail(problem);
         }
         let ends = matches!(field, "exit" | "signal");
+        if let Some(to) = &act.connect
+            && target(to).is_none()
+        {
+            return fail(format!("`connect`: {to:?} is not `host:port`"));
+        }
         if act.late > 0 && !ends {
             return fail("`late`: goes with `exit` or `signal`".into());
         }
@@ -103,6 +124,12 @@ fn check_acts(name: &str, acts: &[Spanned<Act>]) -> Result<(), (usize, String)> 
         last = act.at;
     }
     Ok(())
+}
+
+/// Host and port of `host:port`.
+pub(crate) fn target(to: &str) -> Option<(String, u16)> {
+    let (host, port) = to.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
 }
 
 /// Reads a signal that has been checked before, or is checked now.
@@ -128,6 +155,10 @@ impl Op {
                     "tty",
                     "stdin",
                     "kill_descendants_on_exit",
+                    "escalate",
+                    "additional",
+                    "justification",
+                    "propose",
                 ],
             ),
             Self::Write => {
@@ -142,6 +173,10 @@ impl Op {
             Self::Signal => (&["to", "signal"], &["call", "scope"]),
             Self::Hold => (&["duration"], &["call", "lease"]),
             Self::Disconnect => (&["call"], &[]),
+            Self::Decide => (&["verdict"], &["call", "to", "question", "text", "rule"]),
+            Self::Revoke => (&["grant"], &["call"]),
+            Self::Update => (&["set"], &["call"]),
+            Self::OwnerNetwork => (&[], &["owner_network"]),
         }
     }
 }
@@ -183,6 +218,17 @@ given!(When {
     scope: "scope",
     lease: "lease",
     duration: "duration",
+    escalate: "escalate",
+    additional: "additional",
+    justification: "justification",
+    propose: "propose",
+    question: "question",
+    verdict: "verdict",
+    text: "text",
+    rule: "rule",
+    grant: "grant",
+    set: "set",
+    owner_network: "owner_network",
 });
 
 given!(Act {
@@ -198,10 +244,11 @@ given!(Act {
     read_stdin: "read_stdin",
     echo: "echo",
     close_stdin: "close_stdin",
+    connect: "connect",
 });
 
 impl Act {
-    const FIELDS: [&str; 12] = [
+    const FIELDS: [&str; 13] = [
         "out",
         "err",
         "exit",
@@ -214,5 +261,6 @@ impl Act {
         "read_stdin",
         "echo",
         "close_stdin",
+        "connect",
     ];
 }

@@ -1,19 +1,20 @@
 //! A model of one child and its descendants, as far as the session can tell: it plays an act list, takes signals and
 //! input, and says what a spawner would report.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use unified_exec::core::ids::WriteId;
+use unified_exec::core::limits::EVIDENCE_BYTES_MAX;
 use unified_exec::core::process::ExitStatus;
 use unified_exec::core::session::WriteOutcome;
 use unified_exec::core::signal::{Scope, Signal};
 
-use crate::check::parse_signal;
+use crate::check::{parse_signal, target};
 use crate::scenario::Act;
 
 /// What a pipe holds before a writer blocks.
-const PIPE_BYTES: u64 = 65_536;
+const PIPE_BYTES: usize = 65_536;
 
 /// What a spawner reports; `late` milliseconds after it happened.
 #[derive(Clone, Debug)]
@@ -41,6 +42,10 @@ pub(crate) enum Report {
         descendant: usize,
         lives: u64,
     },
+    Connecting {
+        host: String,
+        port: u16,
+    },
 }
 
 #[derive(Debug)]
@@ -56,7 +61,7 @@ struct Descendant {
 struct Pending {
     write: WriteId,
     data: Bytes,
-    taken: u64,
+    taken: usize,
 }
 
 #[derive(Debug)]
@@ -71,11 +76,14 @@ pub(crate) struct Child {
     ignores: BTreeSet<Signal>,
     descendants: Vec<Descendant>,
     output_end: u64,
+    /// First and last bytes of the output, as many as evidence is read from.
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
     outputs_open: bool,
     closed: bool,
     gone: bool,
     /// Input that lies in the pipe, and how much of it the program wants.
-    buffered: u64,
+    buffered: VecDeque<u8>,
     wanted: u64,
     stdin_open: bool,
     pending: Option<Pending>,
@@ -94,15 +102,22 @@ impl Child {
             ignores: BTreeSet::new(),
             descendants: Vec::new(),
             output_end: 0,
+            head: Vec::new(),
+            tail: VecDeque::new(),
             outputs_open: true,
             closed: false,
             gone: false,
-            buffered: 0,
+            buffered: VecDeque::new(),
             wanted: 0,
             stdin_open: true,
             pending: None,
             reports: Vec::new(),
         }
+    }
+
+    /// First and last bytes of the output so far.
+    pub(crate) fn excerpt(&self) -> Bytes {
+        self.head.iter().chain(&self.tail).copied().collect()
     }
 
     /// Milliseconds after the spawn of the next act.
@@ -140,7 +155,7 @@ impl Child {
         let Some(act) = self.acts.get(self.next).cloned() else { return };
         self.next += 1;
         for text in [&act.out, &act.err].into_iter().flatten() {
-            self.say(text.len() as u64);
+            self.say(text.as_bytes());
         }
         if let Some(code) = act.exit {
             self.end(ExitStatus::Code(code), act.late);
@@ -171,11 +186,18 @@ impl Child {
         if act.close_stdin == Some(true) {
             self.stdin_open = false;
         }
+        if let Some((host, port)) = act.connect.as_deref().and_then(target) {
+            self.reports.push(Report::Connecting { host, port });
+        }
         self.move_input();
     }
 
-    fn say(&mut self, bytes: u64) {
-        self.output_end += bytes;
+    fn say(&mut self, bytes: &[u8]) {
+        self.output_end += bytes.len() as u64;
+        let (head, rest) = bytes.split_at(bytes.len().min(EVIDENCE_BYTES_MAX - self.head.len()));
+        self.head.extend(head);
+        self.tail.extend(rest);
+        self.tail.drain(..self.tail.len().saturating_sub(EVIDENCE_BYTES_MAX));
         self.reports.push(Report::Output { end: self.output_end });
     }
 
@@ -235,7 +257,7 @@ impl Child {
     /// Stops the delivery under way.
     pub(crate) fn stop_write(&mut self, write: WriteId) {
         if let Some(pending) = self.pending.take_if(|pending| pending.write == write) {
-            let (taken, outcome) = (pending.taken, WriteOutcome::Stopped);
+            let (taken, outcome) = (pending.taken as u64, WriteOutcome::Stopped);
             self.reports.push(Report::Wrote { write, taken, outcome });
         }
     }
@@ -243,36 +265,41 @@ impl Child {
     /// Moves input from the writer into the pipe and from the pipe into the program, as far as both go.
     fn move_input(&mut self) {
         let mut interrupted = false;
-        let mut echoed = 0;
+        let mut echoed = Vec::new();
         if self.alive && self.stdin_open {
             loop {
-                let (mut moved, room) = (0, PIPE_BYTES - self.buffered);
-                if let Some(pending) = &mut self.pending {
-                    moved = room.min(pending.data.len() as u64 - pending.taken);
-                    pending.taken += moved;
-                    interrupted |= self.terminal && pending.data.contains(&3);
-                }
-                self.buffered += moved;
-                let read = self.buffered.min(self.wanted);
-                self.buffered -= read;
-                if self.wanted == u64::MAX {
-                    echoed += read;
-                } else {
-                    self.wanted -= read;
-                }
-                if moved + read == 0 {
+                let room = PIPE_BYTES - self.buffered.len();
+                let moved = match &mut self.pending {
+                    Some(pending) => {
+                        interrupted |= self.terminal && pending.data.contains(&3);
+                        let left = pending.data.slice(pending.taken..);
+                        let moved = left.slice(..room.min(left.len()));
+                        pending.taken += moved.len();
+                        moved
+                    }
+                    None => Bytes::new(),
+                };
+                self.buffered.extend(&moved);
+                let wanted = usize::try_from(self.wanted).unwrap_or(usize::MAX);
+                let read: Vec<u8> = self.buffered.drain(..self.buffered.len().min(wanted)).collect();
+                if moved.is_empty() && read.is_empty() {
                     break;
+                }
+                if self.wanted == u64::MAX {
+                    echoed.extend(read);
+                } else {
+                    self.wanted -= read.len() as u64;
                 }
             }
         }
-        if echoed > 0 {
-            self.say(echoed);
+        if !echoed.is_empty() {
+            self.say(&echoed);
         }
         let broken = !self.alive || !self.stdin_open;
-        let done = |pending: &mut Pending| broken || pending.taken == pending.data.len() as u64;
+        let done = |pending: &mut Pending| broken || pending.taken == pending.data.len();
         if let Some(pending) = self.pending.take_if(done) {
             let outcome = if broken { WriteOutcome::Broken } else { WriteOutcome::Whole };
-            self.reports.push(Report::Wrote { write: pending.write, taken: pending.taken, outcome });
+            self.reports.push(Report::Wrote { write: pending.write, taken: pending.taken as u64, outcome });
         }
         if interrupted {
             self.signal(Signal::INT, Scope::Foreground);

@@ -59,11 +59,13 @@ pub enum PatternError {
     Kind(String),
 }
 
-/// The names of `behaviour.md` section 10, and `answer`.
-const KINDS: [&str; 16] = [
+/// The names of `behaviour.md` section 10, `answer` for what a call gets, `connection` for what a program gets.
+const KINDS: [&str; 18] = [
     "answer",
+    "connection",
     "approval_requested",
     "approval_decided",
+    "start_refused",
     "attempt_started",
     "attempt_denied",
     "spawn_failed",

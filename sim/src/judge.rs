@@ -65,10 +65,21 @@ pub fn judge(scenario: &Scenario, run: &Run) -> Verdict {
         ("live", run.live, expect.at_end.live),
         ("children", run.children, expect.at_end.children),
         ("waiting", run.waiting.len(), expect.at_end.waiting),
+        ("questions", run.questions, expect.at_end.questions),
     ];
     for (name, came, expected) in resources {
         if came != expected {
             failures.push(format!("at_end: {name} = {came}, expected {expected}"));
+        }
+    }
+    let counts = [
+        ("spawns", expect.spawns, &["attempt_started", "spawn_failed"][..]),
+        ("questions", expect.questions, &["approval_requested"][..]),
+    ];
+    for (name, expected, kinds) in counts {
+        let came = run.lines.iter().filter(|line| kinds.contains(&line.kind.as_str())).count();
+        if let Some(expected) = expected.filter(|expected| *expected != came) {
+            failures.push(format!("{name} = {came}, expected {expected}"));
         }
     }
     Verdict { failures, comparison }

@@ -12,12 +12,18 @@ mod ask;
 mod check;
 mod child;
 mod event;
+mod explain;
 mod judge;
+mod perform;
+mod rulebook;
 mod scenario;
+mod service;
+mod steps;
 mod tell;
 mod world;
 
 pub use event::{Line, Pattern, PatternError};
+pub use explain::{ExplainError, explain};
 pub use judge::{Verdict, judge};
 pub use scenario::{LoadError, Scenario};
 pub use world::{Run, play};

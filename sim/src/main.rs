@@ -1,13 +1,16 @@
-//! `sim run FILE..` judges scenarios; `sim replay FILE` prints a transcript.
+//! `sim run FILE..` judges scenarios; `sim replay FILE` prints a transcript; `sim explain COMMAND` walks a decision.
 
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use unified_exec_sim::{Scenario, judge, play};
+use unified_exec_sim::{Scenario, explain, judge, play};
 
 const USAGE: &str = "usage: sim run FILE..      play scenarios and hold them against what they expect\n       \
-                     sim replay FILE     print the transcript of a scenario\n";
+                     sim replay FILE     print the transcript of a scenario\n       \
+                     sim explain COMMAND [--policy P] [--strict-review] [--sandbox S] [--network N] [--deny-read [PATH]]\n\
+                     \x20           [--owner-network] [--rule \"WORDS=allow|prompt|forbidden\"] [--escalate] [--tty] [--stdin]\n\
+                     \x20                       walk the decision about a command\n";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -15,6 +18,10 @@ fn main() -> ExitCode {
     let done = match args.split_first() {
         Some((command, files)) if command == "run" && !files.is_empty() => run(&mut out, files),
         Some((command, [file])) if command == "replay" => replay(&mut out, file),
+        Some((command, args)) if command == "explain" => match explain(args) {
+            Ok(page) => out.write_all(page.as_bytes()).map(|()| true),
+            Err(error) => return fail(&format!("sim: {error}\n{USAGE}")),
+        },
         _ => return fail(USAGE),
     };
     match done {

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::Spanned;
+
+use crate::rulebook::Decision;
+use crate::service::{Change, Hosts, Reviewer, Service};
+
 /// A scenario that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -42,20 +46,15 @@ pub struct Scenario {
     pub(crate) run_to: Option<u64>,
     #[serde(default)]
     pub(crate) service: Service,
+    /// The first words of commands, and what a rule says of them.
+    #[serde(default)]
+    pub(crate) rules: BTreeMap<String, Decision>,
+    /// Answers every question; absent leaves them to the steps.
+    pub(crate) reviewer: Option<Reviewer>,
     #[serde(default)]
     pub(crate) program: BTreeMap<String, Program>,
     pub(crate) when: Vec<Spanned<When>>,
     pub(crate) expect: Expect,
-}
-
-/// What differs from the service's defaults.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Service {
-    pub(crate) early_window: Option<u64>,
-    pub(crate) processes_max: Option<usize>,
-    pub(crate) reject_when_full: Option<bool>,
-    pub(crate) poll_yield_max: Option<u64>,
 }
 
 /// A program: how its start goes, and what it does then.
@@ -67,8 +66,41 @@ pub(crate) struct Program {
     pub(crate) spawn: u64,
     /// The spawner fails like this instead.
     pub(crate) spawn_error: Option<SpawnFailure>,
+    /// How the start of a second attempt goes, if otherwise.
+    pub(crate) second: Option<Second>,
+    /// What it does, whatever holds it.
     #[serde(default)]
     pub(crate) acts: Vec<Spanned<Act>>,
+    /// What it does under a sandbox; goes with `unsandboxed`, in place of `acts`.
+    #[serde(default)]
+    pub(crate) sandboxed: Vec<Spanned<Act>>,
+    /// What it does without one.
+    #[serde(default)]
+    pub(crate) unsandboxed: Vec<Spanned<Act>>,
+}
+
+/// The start of a second attempt.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Second {
+    #[serde(default)]
+    pub(crate) spawn: u64,
+    pub(crate) spawn_error: Option<SpawnFailure>,
+}
+
+impl Program {
+    /// How long the spawner takes, and how it fails.
+    pub(crate) fn start(&self, second: bool) -> (u64, Option<SpawnFailure>) {
+        match self.second.filter(|_| second) {
+            Some(second) => (second.spawn, second.spawn_error),
+            None => (self.spawn, self.spawn_error),
+        }
+    }
+
+    pub(crate) fn acts(&self, sandboxed: bool) -> Vec<Act> {
+        let held = if sandboxed { &self.sandboxed } else { &self.unsandboxed };
+        self.acts.iter().chain(held).map(|act| act.get_ref().clone()).collect()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -77,6 +109,8 @@ pub(crate) enum SpawnFailure {
     ProgramMissing,
     ProgramDenied,
     CwdMissing,
+    Exhausted,
+    SandboxUnavailable,
 }
 
 /// One thing that a program does. Exactly one field besides `at` and `late`.
@@ -109,6 +143,8 @@ pub(crate) struct Act {
     pub(crate) echo: Option<bool>,
     /// Closes its input.
     pub(crate) close_stdin: Option<bool>,
+    /// Connects to `host:port` through the proxy.
+    pub(crate) connect: Option<String>,
 }
 
 /// Something that a caller does.
@@ -145,6 +181,44 @@ pub(crate) struct When {
     pub(crate) scope: Option<Scope>,
     pub(crate) lease: Option<String>,
     pub(crate) duration: Option<u64>,
+    /// Asks for no sandbox.
+    pub(crate) escalate: Option<bool>,
+    /// Asks for this on top of the profile.
+    pub(crate) additional: Option<Additional>,
+    pub(crate) justification: Option<String>,
+    /// The words of a rule that the agent proposes.
+    pub(crate) propose: Option<Vec<String>>,
+    /// Which question, in the order in which they were asked; the first is 1, and one that never was is unknown.
+    pub(crate) question: Option<usize>,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) text: Option<String>,
+    /// The words of the rule that comes with the answer.
+    pub(crate) rule: Option<Vec<String>>,
+    /// Which kept approval, oldest first; the first is 1.
+    pub(crate) grant: Option<usize>,
+    pub(crate) set: Option<Change>,
+    /// Absent takes the owner's rules away.
+    pub(crate) owner_network: Option<Hosts>,
+}
+
+/// What a command asks for on top of its session's profile.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Additional {
+    pub(crate) read: Vec<String>,
+    pub(crate) write: Vec<String>,
+    pub(crate) deny_read: Vec<String>,
+    pub(crate) network: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    Approve,
+    ApproveForSession,
+    ApproveAndAddRule,
+    Decline,
+    AbortTurn,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -187,6 +261,10 @@ pub(crate) enum Op {
     Signal,
     Hold,
     Disconnect,
+    Decide,
+    Revoke,
+    Update,
+    OwnerNetwork,
 }
 
 /// What must come of it.
@@ -201,6 +279,10 @@ pub(crate) struct Expect {
     pub(crate) never: Vec<Spanned<String>>,
     #[serde(default)]
     pub(crate) quiet: Vec<Spanned<Quiet>>,
+    /// Attempts that were tried, by the feed.
+    pub(crate) spawns: Option<usize>,
+    /// Questions that were asked, by the feed.
+    pub(crate) questions: Option<usize>,
     #[serde(default)]
     pub(crate) at_end: AtEnd,
 }
@@ -242,6 +324,9 @@ pub(crate) struct AtEnd {
     /// Calls without an answer whose client is there.
     #[serde(default)]
     pub(crate) waiting: usize,
+    /// Open questions.
+    #[serde(default)]
+    pub(crate) questions: usize,
 }
 
 impl Scenario {

@@ -1,45 +1,63 @@
 //! Feed events and answers as lines. Ids that are drawn, pids and chunk ids are left out: they say nothing.
 
-use unified_exec::core::approval::{self, Approval, Subject};
-use unified_exec::core::ids::ProcessId;
-use unified_exec::core::limits::EARLY_WINDOW;
-use unified_exec::core::process::{EndReason, Exit, TimeoutKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use unified_exec::core::approval::{self, Permissions, Question, Subject, Verdict};
+use unified_exec::core::ids::{AttemptNumber, ProcessId};
+use unified_exec::core::orchestrate::{Forbidden, NewTerminal};
+use unified_exec::core::policy::{Confinement, Egress};
+use unified_exec::core::process::{Confidence, EndReason, Evidence, Exit, TimeoutKind};
 use unified_exec::core::session::{
-    Answer, CallResult, ConditionEnd, ControlError, DecideError, EndReport, FeedKind, NotApproved,
-    StartError, TargetError, WaitEnd, WriteError,
+    Answer, CallResult, ConditionEnd, ConnectionRefused, ControlError, DecideError, EndReport, FeedKind,
+    NotApproved, StartError, TargetError, UpdateError, WaitEnd, WriteError,
 };
 use unified_exec::core::spawn::SpawnError;
 
 type Keys = Vec<(&'static str, String)>;
 
-/// Whom a feed event is about, what it is called, and what it says.
-pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) {
+/// The question that a feed event is about.
+pub(crate) const fn question(kind: &FeedKind) -> Option<&Question> {
+    match kind {
+        FeedKind::ApprovalRequested(asked) | FeedKind::ApprovalDecided(asked) => Some(&asked.question),
+        _ => None,
+    }
+}
+
+/// Whom a feed event is about, what it is called, and what it says. `window` is the session's early window.
+pub(crate) fn event(kind: &FeedKind, window: Duration) -> (Option<ProcessId>, &'static str, Keys) {
     match kind {
         FeedKind::ApprovalRequested(asked) => {
-            (Some(asked.question.process), "approval_requested", vec![("kind", subject(asked).into())])
+            (Some(asked.question.process), "approval_requested", requested(&asked.question))
         }
         FeedKind::ApprovalDecided(asked) => {
-            let state = approval_state(&asked.state);
-            let keys = vec![("kind", subject(asked).into()), ("state", state.into())];
+            let mut keys = vec![("kind", subject(&asked.question).into())];
+            keys.extend(state_keys(&asked.state));
             (Some(asked.question.process), "approval_decided", keys)
         }
         FeedKind::StartRefused { process, error, .. } => {
             (Some(*process), "start_refused", start_error(error))
         }
         FeedKind::AttemptStarted { process, attempt, .. } => {
-            (Some(*process), "attempt_started", vec![("n", attempt.number.get().to_string())])
+            let under = confinement(&attempt.confinement).into();
+            (Some(*process), "attempt_started", vec![("n", number(attempt.number)), ("under", under)])
         }
         FeedKind::AttemptDenied { process, attempt, .. } => {
-            (Some(*process), "attempt_denied", vec![("n", attempt.number.get().to_string())])
+            let mut keys = vec![("n", number(attempt.number))];
+            keys.extend(attempt.exit.iter().flat_map(exit_keys));
+            keys.extend(attempt.evidence.iter().flat_map(evidence_keys));
+            (Some(*process), "attempt_denied", keys)
         }
-        FeedKind::SpawnFailed { process, error, .. } => {
-            (Some(*process), "spawn_failed", vec![("error", spawn_error(error).into())])
+        FeedKind::SpawnFailed { process, attempt, error } => {
+            let keys = vec![("error", spawn_error(error).into()), ("n", number(*attempt))];
+            (Some(*process), "spawn_failed", keys)
         }
         FeedKind::ProcessStarted { process, one_shot, .. } => {
             (Some(*process), "process_started", vec![("one_shot", one_shot.to_string())])
         }
-        FeedKind::Output { process, from, to, .. } => {
-            (Some(*process), "output", vec![("from", from.to_string()), ("to", to.to_string())])
+        FeedKind::Output { process, attempt, from, to } => {
+            let keys = vec![("from", from.to_string()), ("to", to.to_string()), ("n", number(*attempt))];
+            (Some(*process), "output", keys)
         }
         FeedKind::OutputEventsEnded { process, .. } => (Some(*process), "output_events_ended", vec![]),
         FeedKind::StdinWritten { process, from, to, eof, .. } => {
@@ -48,26 +66,89 @@ pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) 
         }
         FeedKind::ProcessExited { process, exit, evidence } => {
             let mut keys = exit_keys(exit);
-            keys.push(("early", exit.is_early(EARLY_WINDOW).to_string()));
-            keys.push(("denied", evidence.is_some().to_string()));
+            keys.push(("early", exit.is_early(window).to_string()));
+            keys.extend(evidence.iter().flat_map(evidence_keys).filter(|(key, _)| *key != "early"));
             (Some(*process), "process_exited", keys)
         }
-        FeedKind::OutputsClosed { process, end, .. } => {
-            (Some(*process), "outputs_closed", vec![("end", end.to_string())])
+        FeedKind::OutputsClosed { process, attempt, end } => {
+            (Some(*process), "outputs_closed", vec![("end", end.to_string()), ("n", number(*attempt))])
         }
         FeedKind::ProcessRemoved { process, pruned } => {
             (Some(*process), "process_removed", vec![("pruned", pruned.to_string())])
         }
-        FeedKind::Interrupted { turn, waits, .. } => {
-            (None, "interrupted", vec![("turn", turn.to_string()), ("waits", waits.to_string())])
+        FeedKind::Interrupted { turn, waits, withdrawn } => {
+            let keys = vec![
+                ("turn", turn.to_string()),
+                ("waits", waits.to_string()),
+                ("withdrawn", withdrawn.to_string()),
+            ];
+            (None, "interrupted", keys)
         }
         FeedKind::Cleaned { ended, survivors } => {
             (None, "cleaned", vec![("ended", ended.to_string()), ("survivors", survivors.to_string())])
         }
-        FeedKind::PolicyChanged { revision, .. } => {
-            (None, "policy_changed", vec![("revision", revision.to_string())])
+        FeedKind::PolicyChanged { revision, fields } => {
+            let keys = vec![("revision", revision.to_string()), ("fields", fields.join(","))];
+            (None, "policy_changed", keys)
         }
     }
+}
+
+fn number(attempt: AttemptNumber) -> String {
+    attempt.get().to_string()
+}
+
+const fn confinement(confinement: &Confinement) -> &'static str {
+    match confinement {
+        Confinement::Unrestricted => "unrestricted",
+        Confinement::External => "external",
+        Confinement::Bypassed => "bypassed",
+        Confinement::Profile(_) => "profile",
+    }
+}
+
+fn requested(question: &Question) -> Keys {
+    let permissions = match question.permissions {
+        Permissions::Default => "default",
+        Permissions::Escalated => "escalated",
+        Permissions::Additional(_) => "additional",
+    };
+    vec![
+        ("kind", subject(question).into()),
+        ("permissions", permissions.into()),
+        ("strict", question.strict.to_string()),
+        ("rule", question.rule.is_some().to_string()),
+    ]
+}
+
+fn state_keys(state: &approval::State) -> Keys {
+    let mut keys = vec![("state", approval_state(state).to_owned())];
+    if let approval::State::Decided(decision) = state {
+        keys.push(("by", decision.by.clone()));
+    }
+    keys
+}
+
+fn evidence_keys(evidence: &Evidence) -> Keys {
+    let confidence = match evidence.confidence {
+        Confidence::Likely => "likely",
+        Confidence::Checked => "checked",
+        Confidence::Certain => "certain",
+    };
+    vec![("evidence", confidence.into()), ("early", evidence.early.to_string())]
+}
+
+/// What a program gets for a connection that it asked for.
+pub(crate) fn connection(to: String, answer: &Result<Arc<Egress>, ConnectionRefused>) -> Keys {
+    let answer = match answer {
+        Ok(_) => "allowed",
+        Err(ConnectionRefused::Denied { .. }) => "denied",
+        Err(ConnectionRefused::NobodyAsked { .. }) => "nobody_asked",
+        Err(ConnectionRefused::NotApproved { .. }) => "not_approved",
+        Err(ConnectionRefused::TooMany { .. }) => "too_many",
+        Err(ConnectionRefused::Gone) => "gone",
+    };
+    vec![("to", to), ("answer", answer.into())]
 }
 
 /// What an answer says.
@@ -99,6 +180,7 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
             ("waits", report.waits.to_string()),
             ("alive", report.alive.len().to_string()),
             ("one_shots", report.one_shots.len().to_string()),
+            ("withdrawn", report.withdrawn.to_string()),
         ],
         Answer::Held(Ok(until)) => {
             let until =
@@ -106,10 +188,13 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
             vec![("held_until", until)]
         }
         Answer::Held(Err(_)) => vec![("held_until", "refused".into())],
+        Answer::Updated(Ok(session)) => vec![("revision", session.policy_revision.to_string())],
+        Answer::Updated(Err(error)) => vec![("error", update_error(error).into())],
+        Answer::Revoked(revoked) => vec![("revoked", revoked.is_some().to_string())],
+        Answer::Decided(Ok(asked)) => state_keys(&asked.state),
         // Not asked for by any op yet.
-        Answer::Process(Ok(_)) | Answer::Processes(_) | Answer::Session(_) | Answer::Updated(_) => vec![],
-        Answer::Approvals(_) | Answer::Approval(_) | Answer::Grants(_) | Answer::Revoked(_) => vec![],
-        Answer::Decided(Ok(asked)) => vec![("state", approval_state(&asked.state).into())],
+        Answer::Process(Ok(_)) | Answer::Processes(_) | Answer::Session(_) => vec![],
+        Answer::Approvals(_) | Answer::Approval(_) | Answer::Grants(_) => vec![],
         Answer::Decided(Err(error)) => vec![("error", decide_error(error).into())],
     }
 }
@@ -131,6 +216,8 @@ fn call_result(result: &CallResult) -> Keys {
         ("to", result.next.to_string()),
         ("closed", result.outputs_closed.to_string()),
     ]);
+    keys.push(("n", number(result.attempt)));
+    keys.extend(result.evidence.iter().flat_map(evidence_keys));
     if let Some((from, to)) = result.stdin {
         keys.push(("stdin", format!("{from}..{to}")));
     }
@@ -178,7 +265,9 @@ fn target_error(error: &TargetError) -> Keys {
 fn start_error(error: &StartError) -> Keys {
     let name = match error {
         StartError::Invalid(_) => "invalid",
-        StartError::Forbidden(_) => "forbidden",
+        StartError::Forbidden(why) => {
+            return vec![("error", "forbidden".into()), ("cause", forbidden(why).into())];
+        }
         StartError::NotApproved(refused) => not_approved(refused),
         StartError::TooManyQuestions { .. } => "too_many_questions",
         StartError::Spawn(error) => {
@@ -207,7 +296,9 @@ fn write_error(error: &WriteError) -> Keys {
         WriteError::QueueFull { .. } => vec![("error", "queue_full".into())],
         WriteError::RequestReused { .. } => vec![("error", "request_reused".into())],
         WriteError::NotStarted { .. } => vec![("error", "not_started".into())],
-        WriteError::NewTerminal { .. } => vec![("error", "new_terminal".into())],
+        WriteError::NewTerminal { cause, .. } => {
+            vec![("error", "new_terminal".into()), ("cause", new_terminal(*cause).into())]
+        }
         WriteError::Forbidden { .. } => vec![("error", "forbidden".into())],
         WriteError::ReviewTooLarge { .. } => vec![("error", "review_too_large".into())],
         WriteError::ReviewNul { .. } => vec![("error", "review_nul".into())],
@@ -231,12 +322,40 @@ const fn decide_error(error: &DecideError) -> &'static str {
         DecideError::Unknown { .. } => "unknown",
         DecideError::NotOpen { .. } => "not_open",
         DecideError::NotAllowed { .. } => "not_allowed",
-        DecideError::Rule { .. } | DecideError::RuleEmpty => "rule",
+        DecideError::Rule { .. } => "rule",
+        DecideError::RuleEmpty => "rule_empty",
     }
 }
 
-const fn subject(asked: &Approval) -> &'static str {
-    match asked.question.subject {
+const fn update_error(error: &UpdateError) -> &'static str {
+    match error {
+        UpdateError::ReviewerMissing(_) => "reviewer_missing",
+        UpdateError::RevisionChanged { .. } => "revision_changed",
+        UpdateError::CwdHeld { .. } => "cwd_held",
+        UpdateError::Invalid(_) => "invalid",
+        UpdateError::Closing => "closing",
+    }
+}
+
+pub(crate) const fn forbidden(why: &Forbidden) -> &'static str {
+    match why {
+        Forbidden::Rule { .. } => "rule",
+        Forbidden::RulePrompt { .. } => "rule_prompt",
+        Forbidden::Danger { .. } => "danger",
+        Forbidden::Escalation => "escalation",
+    }
+}
+
+const fn new_terminal(cause: NewTerminal) -> &'static str {
+    match cause {
+        NewTerminal::OwnerNetwork => "owner_network",
+        NewTerminal::Unsandboxed => "unsandboxed",
+        NewTerminal::DenyRead => "deny_read",
+    }
+}
+
+const fn subject(question: &Question) -> &'static str {
+    match question.subject {
         Subject::Command => "command",
         Subject::Retry { .. } => "retry",
         Subject::Input { .. } => "input",
@@ -247,8 +366,13 @@ const fn subject(asked: &Approval) -> &'static str {
 const fn approval_state(state: &approval::State) -> &'static str {
     match state {
         approval::State::Open => "open",
-        approval::State::Decided(decision) if decision.verdict.approves() => "approved",
-        approval::State::Decided(_) => "declined",
+        approval::State::Decided(decision) => match decision.verdict {
+            Verdict::Approve => "approved",
+            Verdict::ApproveForSession => "approved_for_session",
+            Verdict::ApproveAndAddRule => "approved_with_rule",
+            Verdict::Decline => "declined",
+            Verdict::AbortTurn => "turn_aborted",
+        },
         approval::State::ReviewFailed { .. } => "review_failed",
         approval::State::Expired { .. } => "expired",
         approval::State::Withdrawn { .. } => "withdrawn",
@@ -260,6 +384,9 @@ fn spawn_error(error: &SpawnError) -> &'static str {
         SpawnError::ProgramMissing { .. } => "program_missing",
         SpawnError::ProgramDenied { .. } => "program_denied",
         SpawnError::CwdMissing { .. } => "cwd_missing",
+        SpawnError::Exhausted { .. } => "exhausted",
+        SpawnError::SandboxUnavailable { .. } => "sandbox_unavailable",
+        // No scenario makes a spawner fail otherwise.
         _ => "other",
     }
 }

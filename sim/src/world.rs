@@ -6,28 +6,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bytes::Bytes;
-
+use unified_exec::core::approval::Question;
 use unified_exec::core::command::{Defaults, EnvPolicy};
-use unified_exec::core::ids::{AttemptNumber, CallId, ProcessId, SessionId};
-use unified_exec::core::limits::{Limits, WhenFull};
-use unified_exec::core::policy::{Assessment, Rights, Segment};
-use unified_exec::core::session::{
-    Answer, Config, ControlFailure, Effect, Event, FeedEvent, Progress, Session,
-};
-use unified_exec::core::signal::{Scope, Signal};
-use unified_exec::core::spawn::{Descendant, Enforced, ResourceLimits, SpawnError, SpawnPlan, Stdio};
+use unified_exec::core::ids::{ApprovalId, AttemptNumber, CallId, ConnectionId, ProcessId, SessionId};
+use unified_exec::core::session::{Config, Event, Session};
+use unified_exec::core::spawn::{Enforced, Mechanism, ResourceLimits, SpawnError, SpawnPlan, Stdio};
 use unified_exec::core::time::Instant;
 
 use crate::child::{Child, Report};
 use crate::event::{Line, Pattern};
-use crate::scenario::{Op, Program, Scenario, Service, SpawnFailure, When};
-use crate::{ask, tell};
+use crate::rulebook::Rulebook;
+use crate::scenario::{Program, Scenario, SpawnFailure};
+use crate::service::Service;
 
 /// Without `run_to`, a scenario ends when nothing is due for longer than this: what is left then is retention.
 const IDLE: Duration = Duration::from_secs(5);
 /// No scenario goes on for longer: a week, far beyond every bound of the service.
 const HORIZON: Duration = Duration::from_secs(7 * 86_400);
+/// Where commands run.
+const CWD: &str = "/w";
 
 /// What a scenario came to.
 #[derive(Debug)]
@@ -38,6 +35,8 @@ pub struct Run {
     pub live: usize,
     /// Processes of the system at the end, descendants included.
     pub children: usize,
+    /// Open questions at the end.
+    pub questions: usize,
     /// Calls without an answer at the end, except those whose client went away.
     pub waiting: Vec<String>,
     /// What must never happen and did, or a step that could not be done.
@@ -57,66 +56,64 @@ pub fn play(scenario: &Scenario) -> Run {
 #[derive(Debug)]
 enum Due {
     Tell(Event),
-    Spawned(ProcessId),
-    Act(ProcessId),
-    Ends(ProcessId, usize),
+    Spawned(Attempt),
+    Act(Attempt),
+    Ends(Attempt, usize),
     Call(usize),
 }
 
-struct World<'a> {
-    scenario: &'a Scenario,
-    session: Session,
-    now: Instant,
+/// One try of a process.
+pub(crate) type Attempt = (ProcessId, AttemptNumber);
+
+pub(crate) struct World<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) session: Session,
+    pub(crate) rulebook: Rulebook,
+    pub(crate) now: Instant,
     /// Ranked 0 for what happens and 1 for what callers do, then by the order in which it was caused.
     agenda: BTreeMap<(Instant, u8, u64), Due>,
     caused: u64,
     /// Callers' steps that wait for an event.
     armed: Vec<(usize, Pattern)>,
-    plans: BTreeMap<ProcessId, SpawnPlan>,
-    children: BTreeMap<ProcessId, Child>,
-    /// The call that started a process, by name.
-    starters: BTreeMap<ProcessId, String>,
-    names: BTreeMap<CallId, String>,
-    calls: BTreeMap<String, CallId>,
-    waiting: BTreeSet<CallId>,
-    dropped: BTreeSet<CallId>,
-    lines: Vec<Line>,
-    broken: Vec<String>,
+    plans: BTreeMap<Attempt, SpawnPlan>,
+    pub(crate) children: BTreeMap<Attempt, Child>,
+    /// The call that is being made, and those that started processes, by name.
+    pub(crate) asking: String,
+    pub(crate) starters: BTreeMap<ProcessId, String>,
+    pub(crate) names: BTreeMap<CallId, String>,
+    pub(crate) calls: BTreeMap<String, CallId>,
+    pub(crate) waiting: BTreeSet<CallId>,
+    pub(crate) dropped: BTreeSet<CallId>,
+    /// In the order in which they were asked.
+    pub(crate) questions: Vec<(ApprovalId, ProcessId)>,
+    /// Where the connections go that wait for an answer.
+    pub(crate) connections: BTreeMap<ConnectionId, (ProcessId, String)>,
+    connected: u64,
+    pub(crate) lines: Vec<Line>,
+    pub(crate) broken: Vec<String>,
 }
 
 impl<'a> World<'a> {
     fn new(scenario: &'a Scenario) -> Self {
-        let config = Config {
-            id: SessionId::new("sim"),
-            defaults: Defaults {
-                cwd: "/".into(),
-                shell: "sh".into(),
-                allow_login: false,
-                env: EnvPolicy::default(),
-                inherited: Vec::new(),
-            },
-            rights: Rights::unrestricted(),
-            process_limits: ResourceLimits::default(),
-            owner_network: None,
-            automatic_reviewer: false,
-            limits: limits(&scenario.service),
-            interactive: true,
-            seed: 1,
-        };
         let mut world = Self {
             scenario,
-            session: Session::new(config, Instant::ZERO),
+            session: Session::new(config(scenario), Instant::ZERO),
+            rulebook: Rulebook::new(&scenario.rules),
             now: Instant::ZERO,
             agenda: BTreeMap::new(),
             caused: 0,
             armed: Vec::new(),
             plans: BTreeMap::new(),
             children: BTreeMap::new(),
+            asking: String::new(),
             starters: BTreeMap::new(),
             names: BTreeMap::new(),
             calls: BTreeMap::new(),
             waiting: BTreeSet::new(),
             dropped: BTreeSet::new(),
+            questions: Vec::new(),
+            connections: BTreeMap::new(),
+            connected: 0,
             lines: Vec::new(),
             broken: Vec::new(),
         };
@@ -162,13 +159,13 @@ impl<'a> World<'a> {
     fn happen(&mut self, due: Due) {
         match due {
             Due::Tell(event) => self.session.on_event(self.now, event),
-            Due::Spawned(process) => self.spawned(process),
-            Due::Act(process) => {
-                self.with_child(process, Child::act);
-                self.next_act(process);
+            Due::Spawned(attempt) => self.spawned(attempt),
+            Due::Act(attempt) => {
+                self.with_attempt(attempt, Child::act);
+                self.next_act(attempt);
             }
-            Due::Ends(process, descendant) => {
-                self.with_child(process, |child| child.descendant_ends(descendant));
+            Due::Ends(attempt, descendant) => {
+                self.with_attempt(attempt, |child| child.descendant_ends(descendant));
             }
             Due::Call(step) => self.step(step),
         }
@@ -178,39 +175,58 @@ impl<'a> World<'a> {
         self.scenario.program.get(plan.argv.last()?)
     }
 
-    fn spawned(&mut self, process: ProcessId) {
-        let attempt = AttemptNumber::FIRST;
-        let Some(plan) = self.plans.remove(&process) else { return };
+    /// The spawner has an order.
+    pub(crate) fn spawn(&mut self, attempt: Attempt, plan: SpawnPlan) {
+        let second = attempt.1 == AttemptNumber::SECOND;
+        let takes = self.program(&plan).map_or(0, |program| program.start(second).0);
+        self.plans.insert(attempt, plan);
+        self.later(takes, Due::Spawned(attempt));
+    }
+
+    fn spawned(&mut self, (process, attempt): Attempt) {
+        let Some(plan) = self.plans.remove(&(process, attempt)) else { return };
         let Some(program) = self.program(&plan) else { return };
-        if let Some(failure) = program.spawn_error {
+        if let (_, Some(failure)) = program.start(attempt == AttemptNumber::SECOND) {
             let error = spawn_error(failure, &plan);
             return self.session.on_event(self.now, Event::SpawnFailed { process, attempt, error });
         }
-        let acts = program.acts.iter().map(|act| act.get_ref().clone()).collect();
-        self.children.insert(process, Child::new(acts, matches!(plan.stdio, Stdio::Terminal(_))));
-        let started =
-            Event::Spawned { process, attempt, pid: None, enforced: Enforced::default(), at: self.now };
+        let acts = program.acts(plan.sandbox.is_some());
+        let child = Child::new(acts, matches!(plan.stdio, Stdio::Terminal(_)));
+        self.children.insert((process, attempt), child);
+        let mechanisms = plan.sandbox.iter().map(|_| Mechanism::Script).collect();
+        let enforced = Enforced { mechanisms, ..Enforced::default() };
+        let started = Event::Spawned { process, attempt, pid: None, enforced, at: self.now };
         self.session.on_event(self.now, started);
-        self.next_act_after(process, 0);
+        self.next_act_after((process, attempt), 0);
     }
 
-    fn next_act(&mut self, process: ProcessId) {
-        let Some(last) = self.children.get(&process).and_then(Child::last_act) else { return };
-        self.next_act_after(process, last);
+    fn next_act(&mut self, attempt: Attempt) {
+        let Some(last) = self.children.get(&attempt).and_then(Child::last_act) else { return };
+        self.next_act_after(attempt, last);
     }
 
     /// Acts count from the spawn, so the next one is due as much later as it stands behind the last one.
-    fn next_act_after(&mut self, process: ProcessId, last: u64) {
-        if let Some(at) = self.children.get(&process).and_then(Child::next_act) {
-            self.later(at - last, Due::Act(process));
+    fn next_act_after(&mut self, attempt: Attempt, last: u64) {
+        if let Some(at) = self.children.get(&attempt).and_then(Child::next_act) {
+            self.later(at - last, Due::Act(attempt));
         }
     }
 
+    /// Lets the latest attempt of a process do something.
+    pub(crate) fn with_child<T: Default>(
+        &mut self,
+        process: ProcessId,
+        does: impl FnOnce(&mut Child) -> T,
+    ) -> T {
+        let second = (process, AttemptNumber::SECOND);
+        let first = (process, AttemptNumber::FIRST);
+        self.with_attempt(if self.children.contains_key(&second) { second } else { first }, does)
+    }
+
     /// Lets a child do something, and schedules what a spawner would report of it.
-    fn with_child<T: Default>(&mut self, process: ProcessId, does: impl FnOnce(&mut Child) -> T) -> T {
-        let attempt = AttemptNumber::FIRST;
-        let at = self.now;
-        let Some(child) = self.children.get_mut(&process) else { return T::default() };
+    fn with_attempt<T: Default>(&mut self, of: Attempt, does: impl FnOnce(&mut Child) -> T) -> T {
+        let ((process, attempt), at) = (of, self.now);
+        let Some(child) = self.children.get_mut(&of) else { return T::default() };
         let done = does(child);
         for report in child.reports() {
             let (late, event) = match report {
@@ -224,143 +240,45 @@ impl<'a> World<'a> {
                     (0, Event::Wrote { process, write, taken, outcome })
                 }
                 Report::Forked { descendant, lives } => {
-                    self.later(lives, Due::Ends(process, descendant));
+                    self.later(lives, Due::Ends(of, descendant));
                     continue;
                 }
+                Report::Connecting { host, port } => (0, self.connecting(process, host, port)),
             };
             self.later(late, Due::Tell(event));
         }
         done
     }
 
-    /// A caller's step.
-    fn step(&mut self, step: usize) {
-        let Some(when) = self.scenario.when.get(step).map(|when| when.get_ref()) else { return };
-        if when.op == Op::Disconnect {
-            let Some(call) = when.call.as_ref().and_then(|name| self.calls.get(name)).copied() else {
-                return;
-            };
-            self.waiting.remove(&call);
-            self.dropped.insert(call);
-            return self.session.on_event(self.now, Event::CallDropped { call });
-        }
-        let process = match &when.to {
-            None => None,
-            Some(name) => match self.starters.iter().find(|(_, starter)| *starter == name) {
-                Some((process, _)) => Some(*process),
-                None => {
-                    let problem = format!("step {}: call {name:?} has started no process", step + 1);
-                    return self.broken.push(problem);
-                }
-            },
-        };
-        self.ask(step, when, process);
+    fn connecting(&mut self, process: ProcessId, host: String, port: u16) -> Event {
+        self.connected += 1;
+        let connection = ConnectionId(self.connected);
+        self.connections.insert(connection, (process, format!("{host}:{port}")));
+        Event::Connecting { process, connection, host, port }
     }
 
-    fn ask(&mut self, step: usize, when: &When, process: Option<ProcessId>) {
-        let Some(call) = ask::call(when, process) else { return };
-        let id = CallId(step as u64 + 1);
-        let name = when.call.clone().unwrap_or_else(|| "-".into());
-        self.calls.insert(name.clone(), id);
-        self.names.insert(id, name);
-        self.waiting.insert(id);
-        self.session.on_call(self.now, id, call);
-    }
-
-    /// Does what the session asks for, until it asks for nothing more.
-    fn perform(&mut self) {
-        while let Some(effect) = self.session.poll_effect() {
-            match effect {
-                Effect::Assess { process, argv, .. } => {
-                    let segment = Segment { words: argv.clone(), rule: None, danger: None };
-                    let assessment =
-                        Assessment { segments: vec![segment], canonical: argv, fingerprint: String::new() };
-                    self.session.on_event(self.now, Event::Assessed { process, assessment });
-                }
-                Effect::Excerpt { process, attempt } => {
-                    let output = Bytes::new();
-                    self.session.on_event(self.now, Event::Excerpt { process, attempt, output });
-                }
-                Effect::Spawn { process, plan, .. } => {
-                    let takes = self.program(&plan).map_or(0, |program| program.spawn);
-                    self.plans.insert(process, plan);
-                    self.later(takes, Due::Spawned(process));
-                }
-                Effect::Write { process, write, data, .. } => {
-                    self.with_child(process, |child| child.write(write, data));
-                }
-                Effect::StopWrite { process, write } => {
-                    self.with_child(process, |child| child.stop_write(write));
-                }
-                Effect::Signal { process, signal, scope, call } => {
-                    let reached = self.with_child(process, |child| child.signal(signal, scope));
-                    if let Some(call) = call {
-                        let result = reached.then_some(()).ok_or(ControlFailure::Gone);
-                        self.later(0, Due::Tell(Event::Controlled { call, result }));
-                    }
-                }
-                Effect::KillTree { process } => {
-                    self.with_child(process, |child| child.signal(Signal::KILL, Scope::Tree));
-                }
-                Effect::Survey { process } => {
-                    let names = self.children.get(&process).map_or_else(Vec::new, Child::alive);
-                    let alive =
-                        names.into_iter().map(|name| Descendant { pid: 0, name: name.into() }).collect();
-                    self.later(0, Due::Tell(Event::Surveyed { process, alive }));
-                }
-                Effect::Resize { call, .. } => {
-                    self.later(0, Due::Tell(Event::Controlled { call, result: Ok(()) }));
-                }
-                Effect::Forget { process } => drop(self.plans.remove(&process)),
-                Effect::Progress { call, progress: Progress::Collecting { process, .. } } => {
-                    if let Some(name) = self.names.get(&call) {
-                        self.starters.entry(process).or_insert_with(|| name.clone());
-                    }
-                }
-                Effect::Reply { call, answer } => self.replied(call, &answer),
-                Effect::Publish(event) => self.published(&event),
-                // Output is not kept here, and no op waits for what it says.
-                Effect::Progress { .. }
-                | Effect::Watch { .. }
-                | Effect::Unwatch { .. }
-                | Effect::Ask { .. }
-                | Effect::Unask { .. }
-                | Effect::AllowRule { .. }
-                | Effect::Connect { .. }
-                | Effect::Trim { .. } => {}
-            }
+    /// The automatic reviewer, if there is one, has a question.
+    pub(crate) fn review(&mut self, question: &Question) {
+        if let Some(reviewer) = &self.scenario.reviewer {
+            let (approval, review) = (question.id.clone(), reviewer.review());
+            self.later(reviewer.after, Due::Tell(Event::Reviewed { approval, review }));
         }
     }
 
-    fn replied(&mut self, call: CallId, answer: &Answer) {
-        let name = self.names.get(&call).map_or("?", String::as_str).to_owned();
-        if !self.waiting.remove(&call) && !self.dropped.contains(&call) {
-            self.broken.push(format!("call {name:?} was answered twice"));
-        }
-        self.line(&name, "answer", tell::answer(answer));
+    /// Something is told within the same millisecond, after what is being done now.
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.later(0, Due::Tell(event));
     }
 
-    fn published(&mut self, event: &FeedEvent) {
-        let (process, kind, keys) = tell::event(&event.kind);
-        let who =
-            process.and_then(|process| self.starters.get(&process)).map_or("-", String::as_str).to_owned();
-        let exited = |line: &&Line| line.who == who && line.kind == "process_exited";
-        if kind == "process_exited" && self.lines.iter().any(|line| exited(&line)) {
-            self.broken.push(format!("the process of {who:?} exited twice"));
-        }
-        self.line(&who, kind, keys);
-    }
-
-    fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, String)>) {
-        let line = Line::new(self.now.as_nanos() / 1_000_000, who, kind, keys);
-        let (met, armed) = std::mem::take(&mut self.armed).into_iter().partition(|(_, on)| on.matches(&line));
+    /// Schedules the steps that waited for a line like this.
+    pub(crate) fn fire(&mut self, line: &Line) {
+        let (met, armed) = std::mem::take(&mut self.armed).into_iter().partition(|(_, on)| on.matches(line));
         self.armed = armed;
         let met: Vec<(usize, Pattern)> = met;
         for (step, _) in met {
             let delay = self.scenario.when.get(step).and_then(|when| when.get_ref().delay).unwrap_or(0);
             self.later(delay, Due::Call(step));
         }
-        self.lines.push(line);
     }
 
     fn into_run(mut self) -> Run {
@@ -369,6 +287,7 @@ impl<'a> World<'a> {
         }
         Run {
             live: self.session.view().live,
+            questions: self.session.view().open_questions,
             children: self.children.values().map(|child| child.alive().len()).sum(),
             waiting: self.waiting.iter().filter_map(|call| self.names.get(call).cloned()).collect(),
             took: self.now.as_nanos() / 1_000_000,
@@ -378,14 +297,29 @@ impl<'a> World<'a> {
     }
 }
 
-fn limits(service: &Service) -> Limits {
-    let default = Limits::default();
-    Limits {
-        poll_yield_max: service.poll_yield_max.map_or(default.poll_yield_max, Duration::from_millis),
-        processes_max: service.processes_max.unwrap_or(default.processes_max),
-        when_full: if service.reject_when_full == Some(true) { WhenFull::Reject } else { WhenFull::Evict },
-        early_window: service.early_window.map_or(default.early_window, Duration::from_millis),
-        ..default
+/// What a scenario's session is created with.
+fn config(scenario: &Scenario) -> Config {
+    let service: &Service = &scenario.service;
+    Config {
+        id: SessionId::new("sim"),
+        defaults: defaults(),
+        rights: service.rights(),
+        process_limits: ResourceLimits::default(),
+        owner_network: service.owner_network(),
+        automatic_reviewer: scenario.reviewer.is_some(),
+        limits: service.limits(),
+        interactive: true,
+        seed: 1,
+    }
+}
+
+pub(crate) fn defaults() -> Defaults {
+    Defaults {
+        cwd: CWD.into(),
+        shell: "sh".into(),
+        allow_login: false,
+        env: EnvPolicy::default(),
+        inherited: Vec::new(),
     }
 }
 
@@ -395,5 +329,11 @@ fn spawn_error(failure: SpawnFailure, plan: &SpawnPlan) -> SpawnError {
         SpawnFailure::ProgramMissing => SpawnError::ProgramMissing { program },
         SpawnFailure::ProgramDenied => SpawnError::ProgramDenied { program },
         SpawnFailure::CwdMissing => SpawnError::CwdMissing { path: plan.cwd.clone() },
+        SpawnFailure::Exhausted => {
+            SpawnError::Exhausted { resource: "processes", reason: "the scenario says so".into() }
+        }
+        SpawnFailure::SandboxUnavailable => {
+            SpawnError::SandboxUnavailable { reason: "the scenario says so".into() }
+        }
     }
 }

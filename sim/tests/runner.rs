@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use unified_exec_sim::{Scenario, judge, play};
+use unified_exec_sim::{Scenario, explain, judge, play};
 
 const SMALL: &str = r#"
 format = 1
@@ -96,6 +96,11 @@ fn every_kind_of_expectation_can_fail() {
         "from = \"a attempt_started\", to = \"a outputs_closed\"",
         &["quiet from \"a attempt_started\" to \"a outputs_closed\", but:      30  a process_exited"],
     );
+    let counted = SMALL.replacen("[expect]\n", "[expect]\nspawns = 1\nquestions = 0\n", 1);
+    assert_eq!(verdict(&counted), Ok(()));
+    refuses(&counted, "spawns = 1", "spawns = 2", &["spawns = 1, expected 2"]);
+    refuses(&counted, "questions = 0", "questions = 1", &["questions = 0, expected 1"]);
+    refuses(SMALL, "at_end = {", "at_end = { questions = 1,", &["at_end: questions = 0, expected 1"]);
     refuses(SMALL, "live = 0", "live = 1", &["at_end: live = 0, expected 1"]);
     refuses(SMALL, "children = 0", "children = 2", &["at_end: children = 0, expected 2"]);
     refuses(SMALL, "waiting = 0", "waiting = 1", &["at_end: waiting = 0, expected 1"]);
@@ -120,10 +125,73 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_field() {
         ("a output to=2", "a outptu to=2", "file.toml:13: `expect.events`: no event is called \"outptu\""),
         ("a spawn_failed", "a", "file.toml:14: `expect.never`: a pattern is"),
         ("live = 0", "lives = 0", "file.toml:16: unknown field `lives`"),
+        ("title  =", "service = { policy = \"nevr\" }\ntitle  =", "file.toml:3: unknown variant `nevr`"),
+        ("title  =", "rules = { ls = \"alow\" }\ntitle  =", "file.toml:3: unknown variant `alow`"),
+        ("acts =", "sandboxed = [{ at = 0, eof = true }]\nacts =", "`acts` goes without `sandboxed`"),
+        ("out = \"hi\"", "connect = \"host\"", "`connect`: \"host\" is not `host:port`"),
+        (
+            "[expect]",
+            "[[when]]\nat = 1\nop = \"decide\"\nverdict = \"approve\"\n[expect]",
+            "either `to` or `question`",
+        ),
+        ("cmd = \"p\"", "cmd = \"p\"\nescalate = true\nadditional = {}", "a command asks for one of them"),
     ];
     for (from, to, words) in cases {
         refuses(SMALL, from, to, &[words]);
     }
+}
+
+/// The lines of a walk that begin with one of `names`.
+fn walk(args: &[&str], names: &[&str]) -> Vec<String> {
+    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let page = explain(&args).expect("it can be explained");
+    let lines = page.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
+    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn explain_names_the_gate_that_stops_and_the_row_of_the_table() {
+    let row = |args: &[&str]| walk(args, &["row"]).concat();
+    let never = ["npm install", "--policy", "never", "--deny-read"];
+    assert_eq!(
+        walk(&never, &["requirement", "G", "row"]),
+        [
+            "requirement skip: nobody is asked",
+            "G1 tool passes",
+            "G2 policy STOPS: the policy wants no retries",
+            "row Never: surface"
+        ]
+    );
+    let with = |policy, more: &[&str]| row(&[&["npm install", "--policy", policy], more].concat());
+    assert_eq!(with("on_request", &[]), "row OnRequest: surface");
+    assert_eq!(
+        with("unless_trusted", &[]),
+        "row UnlessTrusted, first attempt approved: retry unsandboxed, silently"
+    );
+    assert_eq!(
+        with("granular", &[]),
+        "row Granular, sandbox_approval on, first attempt not approved: ask, then retry unsandboxed"
+    );
+    let surfaced = "row any, with deny-read or owner network policy: surface";
+    assert_eq!(with("unless_trusted", &["--deny-read", "/x"]), surfaced);
+    assert_eq!(with("unless_trusted", &["--owner-network"]), surfaced);
+    assert!(with("granular", &["--strict-review"]).ends_with("fresh review, then retry"));
+    assert_eq!(with("unless_trusted", &["--rule", "npm=allow"]), "row no sandbox, so no denial path");
+    assert!(with("never", &["--sandbox", "external"]).ends_with("so no denial path"));
+    let dangerous = walk(&["ls && rm -rf x", "--policy", "never"], &["requirement", "row"]).concat();
+    assert!(dangerous.starts_with("requirement forbidden (danger)") && !dangerous.contains("row"));
+}
+
+#[test]
+fn explain_names_the_option_that_it_does_not_understand() {
+    let problem = |args: &[&str]| {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        explain(&args).expect_err("it cannot be explained").to_string()
+    };
+    assert!(problem(&["ls", "--policy", "nevr"]).starts_with("--policy: unknown variant `nevr`"));
+    assert!(problem(&["ls", "--deny-raed"]).starts_with("--deny-raed: unknown field"));
+    assert!(problem(&["ls", "--rule", "ls"]).starts_with("--rule: needs words"));
+    assert!(problem(&[]).contains("needs a command") && problem(&["--tty"]).contains("needs a command"));
 }
 
 #[test]
