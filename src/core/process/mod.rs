@@ -19,7 +19,7 @@ pub use exit::{EndReason, Exit, ExitStatus, TimeoutKind};
 pub(crate) use input::{Active, Input, InputEnd, Queued, Reviewing};
 pub(crate) use launch::Launch;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::core::approval::GrantKey;
 use crate::core::command::TerminalSize;
@@ -120,8 +120,8 @@ pub(crate) struct Process {
     pub(crate) kill: Option<Kill>,
     /// Whether its slot of the table went to another process.
     pub(crate) gave_room: bool,
-    /// Whether it and all its descendants are known to be gone.
-    pub(crate) tree_gone: bool,
+    /// The attempts that are known to be gone with all their descendants.
+    pub(crate) trees_gone: BTreeSet<AttemptNumber>,
     /// Whether an answer has told a caller of its end.
     pub(crate) told: bool,
     /// Clients that follow it.
@@ -200,9 +200,14 @@ impl Process {
         !matches!(self.phase, Phase::Ended { .. }) && !self.is_undecided() && !self.gave_room
     }
 
+    /// Whether the latest attempt and all its descendants are known to be gone.
+    pub(crate) fn tree_gone(&self) -> bool {
+        self.trees_gone.contains(&self.attempt_number())
+    }
+
     /// Whether nothing of it is left that could be signalled.
     pub(crate) fn is_gone(&self) -> bool {
-        self.tree_gone && self.exit().is_some()
+        self.tree_gone() && self.exit().is_some()
     }
 
     /// Whether it is gone and the feed has said so: nothing more will come of it.
@@ -241,7 +246,7 @@ impl Process {
             last_used_at: self.used_at,
             exit: self.exit().copied(),
             cursor: self.cursor,
-            has_descendants: self.exit().is_some() && !self.tree_gone,
+            has_descendants: self.exit().is_some() && !self.tree_gone(),
             one_shot: self.is_one_shot(),
         }
     }

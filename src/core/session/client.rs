@@ -26,7 +26,7 @@ impl Session {
             self.waits.iter().filter(|(_, wait)| wait.turn == *turn).map(|(call, _)| *call).collect();
         let mut report = InterruptReport::default();
         let mut waited_for = BTreeSet::new();
-        let open = self.questions.open();
+        let open = self.questions.open_ids();
         for waiting in of_turn {
             let Some(wait) = self.waits.get(&waiting) else { continue };
             let process = wait.process;
@@ -42,7 +42,9 @@ impl Session {
             }
         }
         self.withdraw_connections(now, |question| question.turn == *turn);
-        report.withdrawn = u32::try_from(open.saturating_sub(self.questions.open())).unwrap_or(u32::MAX);
+        // Others may have been asked meanwhile: input that waited behind what was interrupted.
+        let withdrawn = open.iter().filter(|id| !self.questions.is_open(id)).count();
+        report.withdrawn = u32::try_from(withdrawn).unwrap_or(u32::MAX);
         report.alive = self
             .processes
             .values()

@@ -84,6 +84,8 @@ impl Session {
         if kill_descendants {
             self.begin_kill(now, id, reason, None);
         }
+        // A ladder that began where there was nothing to signal: the attempt may have left something behind.
+        self.advance_kill(now, id);
         if closed {
             self.enter_ended(now, id);
         } else {
@@ -346,10 +348,7 @@ impl Session {
 
     pub(super) fn on_tree_gone(&mut self, now: Instant, id: ProcessId, number: AttemptNumber) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        if process.attempt_number() != number {
-            return;
-        }
-        process.tree_gone = true;
+        process.trees_gone.insert(number);
         self.settle_end(now, id);
     }
 

@@ -66,6 +66,7 @@ impl Session {
             AfterDenial::Surface(_) => self.drain(now, id, exit),
             AfterDenial::Retry => {
                 self.set_denied(id, exit, evidence);
+                self.yield_passed(now, id);
                 self.retry(now, id);
             }
             AfterDenial::Ask => self.ask_retry(now, id, exit, evidence, false),
@@ -121,6 +122,7 @@ impl Session {
                 if let Some(process) = self.processes.get_mut(&id) {
                     process.phase = Phase::Asking { approval };
                 }
+                self.yield_passed(now, id);
             }
             Err(_) => self.surface_denial(now, id),
         }
@@ -142,8 +144,6 @@ impl Session {
             if let Some(frozen) = &mut process.launch.frozen {
                 frozen.confinement = Confinement::Bypassed;
             }
-            process.cursor = 0;
-            process.tree_gone = false;
             process.input.reopen();
         }
         self.spawn(id, AttemptNumber::SECOND);

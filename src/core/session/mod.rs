@@ -341,7 +341,7 @@ impl Session {
     fn controllable(&mut self, now: Instant, process: ProcessId, tree: bool) -> Result<(), ControlError> {
         let known = self.known(process)?;
         match known.exit() {
-            Some(exit) if known.tree_gone || !tree => {
+            Some(exit) if known.tree_gone() || !tree => {
                 return Err(TargetError::Gone { process, exit: Box::new(*exit) }.into());
             }
             None if known.attempt().is_none() => {

@@ -85,6 +85,16 @@ impl Questions {
         self.open
     }
 
+    /// Those that are open, oldest first.
+    pub(super) fn open_ids(&self) -> Vec<ApprovalId> {
+        self.open_where(|_| true)
+    }
+
+    /// Whether this one is open.
+    pub(super) fn is_open(&self, id: &ApprovalId) -> bool {
+        self.find(id).is_some_and(|asked| asked.state == State::Open)
+    }
+
     /// The open ones that `wanted` picks, oldest first.
     fn open_where(&self, wanted: impl Fn(&Asked) -> bool) -> Vec<ApprovalId> {
         let open = self.all.iter().filter(|asked| asked.state == State::Open && wanted(asked));

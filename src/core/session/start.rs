@@ -1,6 +1,6 @@
 //! A command becomes a process.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::questions::{Matter, Purpose};
 use super::timers::Timer;
@@ -101,7 +101,7 @@ impl Session {
                 used_at: now,
                 kill: None,
                 gave_room: false,
-                tree_gone: false,
+                trees_gone: BTreeSet::new(),
                 told: false,
                 followers: Vec::new(),
                 output_events: 0,
@@ -315,6 +315,7 @@ impl Session {
         };
         process.attempts.push(attempt.clone());
         process.phase = Phase::Window { since: at };
+        process.cursor = 0;
         self.set_life_timers(id, number, at);
         let started = FeedKind::AttemptStarted { process: id, attempt: Box::new(attempt.clone()) };
         self.publish(now, Some(id), started);

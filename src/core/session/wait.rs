@@ -108,6 +108,8 @@ pub(super) enum Yield {
         /// Since when.
         since: Instant,
     },
+    /// It passed while the end of an attempt was judged.
+    Passed,
 }
 
 impl Wait {
@@ -273,7 +275,7 @@ impl Session {
         for call in self.waits_on(process) {
             if let Some(Wait {
                 kind: WaitKind::Start { yield_time: Some(length) },
-                yields: Yield::Unset,
+                yields: Yield::Unset | Yield::Passed,
                 ..
             }) = self.waits.get(&call)
             {
@@ -312,6 +314,7 @@ impl Session {
             && self.processes.get(&wait.process).is_some_and(judging)
         {
             // Its attempt has ended: within 20 ms this call is answered by what that comes to.
+            wait.yields = Yield::Passed;
             return;
         }
         match &mut wait.kind {
@@ -319,6 +322,21 @@ impl Session {
             WaitKind::Condition { .. } => self.answer_condition(now, call, ConditionEnd::TimedOut),
             WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Poll { .. } => {
                 self.answer(now, call, WaitEnd::Yielded);
+            }
+        }
+    }
+
+    /// What was judged is not the end: polls and writes whose time was over are answered, starts go on with the second
+    /// attempt.
+    pub(super) fn yield_passed(&mut self, now: Instant, process: ProcessId) {
+        for call in self.waits_on(process) {
+            let Some(wait) = self.waits.get(&call).filter(|wait| wait.yields == Yield::Passed) else {
+                continue;
+            };
+            match wait.kind {
+                WaitKind::Write(_) => self.stop_or_answer_write(now, call, WaitEnd::Yielded),
+                WaitKind::Poll { .. } => self.answer(now, call, WaitEnd::Yielded),
+                WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Condition { .. } => {}
             }
         }
     }
@@ -412,7 +430,7 @@ impl Session {
 fn still_held(yields: Yield, now: Instant) -> Duration {
     match yields {
         Yield::Held { since, .. } => now.since(since),
-        Yield::Unset | Yield::Running => Duration::ZERO,
+        Yield::Unset | Yield::Running | Yield::Passed => Duration::ZERO,
     }
 }
 
