@@ -27,6 +27,10 @@ use crate::core::policy::{Files, Profile};
 const NULL: &str = "/dev/null";
 /// What is private in every view, and so hides what the system has there.
 const PRIVATE: &[&str] = &["/dev", "/proc"];
+/// Switches of the whole system among what the kernel tells of processes. Root writes them without any capability, and
+/// some of them start programs outside of every namespace.
+const SWITCHES: &[&str] =
+    &["/proc/sys", "/proc/sysrq-trigger", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/scsi"];
 /// Where programs that ask for the name of their terminal find it.
 const CONSOLE: &str = "/dev/console";
 
@@ -65,6 +69,9 @@ pub(super) fn view(
     view.add(if all_writable { "--bind" } else { "--ro-bind" }, &["/", "/"]);
     view.add("--dev", &["/dev"]);
     view.add("--proc", &["/proc"]);
+    for switch in SWITCHES.iter().filter(|switch| Path::new(switch).exists()) {
+        view.add("--ro-bind", &[switch, switch]);
+    }
     if let Some(terminal) = terminal {
         view.add("--dev-bind", &[terminal.as_os_str(), CONSOLE.as_ref()]);
     }
