@@ -37,6 +37,7 @@ fn a_workspace_without_protected_paths_is_held() {
         format!("cat /proc/{}/environ", std::process::id()),
         "echo x > /dev/tcp/127.0.0.1/9".to_owned(),
         "unshare -rm true".to_owned(),
+        "mknod disk b 8 0".to_owned(),
     ] {
         bench.sh(&profile, &line).denied(&["Operation not permitted", "Permission denied"]);
     }

@@ -44,7 +44,7 @@ fn jobs_are_stopped_and_continued() {
         child.says("started").await;
         child.write(b"\x1a").await.unwrap();
         child.says("Stopped").await;
-        child.write(b"fg >/dev/null; echo back:$?\n").await.unwrap();
+        child.write(b"fg >/dev/null\n").await.unwrap();
         // The job is in the foreground again once the shell is not.
         let pid = child.pid.unwrap();
         crate::run::soon("the job", async {
@@ -54,6 +54,7 @@ fn jobs_are_stopped_and_continued() {
         })
         .await;
         child.control().signal(Signal::INT, Scope::Foreground).unwrap();
+        child.write(b"echo ba''ck:$?\n").await.unwrap();
         child.says("back:130").await;
         child.write(b"exit 4\n").await.unwrap();
         assert_eq!(child.exited().await.status, ExitStatus::Code(4));

@@ -13,6 +13,7 @@
 mod deny;
 pub(super) mod landlock;
 mod placeholder;
+pub(super) mod privilege;
 pub(super) mod probe;
 pub(super) mod seccomp;
 mod sockets;
