@@ -8,7 +8,7 @@ use unified_exec::core::spawn::{
     EnforcedLimit, LimitMechanism, ResourceLimits, SpawnError, SpawnPlan, Stdio,
 };
 
-use crate::bench::{Bench, Ended, is_root};
+use crate::bench::{Bench, Ended, OPEN_DESCRIPTORS, is_root};
 use crate::run::{Running, soon};
 
 const NONE: ResourceLimits = ResourceLimits {
@@ -128,9 +128,9 @@ fn processes_outside_of_a_namespace_cannot_be_counted() {
 fn a_limited_child_inherits_nothing_and_fails_like_any_other() {
     let bench = Bench::new();
     let limits = ResourceLimits { open_files_max: Some(64), ..NONE };
-    let line = "ls /proc/$$/fd | tr '\\n' ' '; grep SigBlk /proc/self/status";
+    let line = &format!("/usr/bin/python3 -c '{OPEN_DESCRIPTORS}'; grep SigBlk /proc/self/status");
     let (ended, _) = bench.try_run(limited(&bench, &Profile::full_access(), limits, line)).unwrap();
-    assert_eq!(ended.succeeded(), "0 1 2 SigBlk:\t0000000000000000\n");
+    assert_eq!(ended.succeeded(), "[0, 1, 2]\nSigBlk:\t0000000000000000\n");
     let mut plan = limited(&bench, &Profile::full_access(), limits, "");
     plan.argv = vec!["no-such-program".to_owned()];
     let missing = SpawnError::ProgramMissing { program: "no-such-program".to_owned() };

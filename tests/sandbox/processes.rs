@@ -6,7 +6,7 @@ use unified_exec::core::process::ExitStatus;
 use unified_exec::core::signal::{Scope, Signal};
 use unified_exec::core::spawn::Stdio;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, OPEN_DESCRIPTORS};
 use crate::run::{Running, soon, vanishes};
 
 const DENIED: &[&str] = &["Operation not permitted", "Permission denied", "No such process", "No such file"];
@@ -95,7 +95,7 @@ fn debuggers_work_on_their_own_children() {
 #[test]
 fn a_child_inherits_its_three_descriptors_and_no_privilege() {
     let bench = Bench::new();
-    assert_eq!(bench.sh(&bench.workspace(), "ls /proc/$$/fd | tr '\\n' ' '").succeeded(), "0 1 2 ");
+    assert_eq!(bench.python(&bench.workspace(), OPEN_DESCRIPTORS).succeeded(), "[0, 1, 2]\n");
     let status = bench.sh(&bench.workspace(), "cat /proc/self/status").succeeded();
     for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"] {
         assert!(status.contains(line), "{line}: {status}");
