@@ -4,6 +4,8 @@
 //! [`core`] decides, a tokio [`host`] performs, adapters under [`spawn`] touch the operating system, a gRPC edge
 //! translates, and `sim/` drives core and host through timing scenarios.
 
+#[cfg(feature = "audit")]
+pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "cli")]
@@ -13,5 +15,9 @@ pub mod core;
 pub mod grpc;
 #[cfg(feature = "host")]
 pub mod host;
+#[cfg(feature = "proxy")]
+pub mod proxy;
+#[cfg(feature = "rules")]
+pub mod rules;
 #[cfg(feature = "spawn")]
 pub mod spawn;

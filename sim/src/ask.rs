@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use unified_exec::core::approval::Permissions;
 use unified_exec::core::command::{Command, Program, TerminalSize};
 use unified_exec::core::ids::{Fingerprint, ProcessId, RequestId, TurnId};
 use unified_exec::core::process::EndReason;
@@ -10,6 +11,7 @@ use unified_exec::core::session::{
     Call, Condition, Exec, Hold, Idempotency, Mode, Timeouts, WaitFor, Write, WriteAnswer,
 };
 use unified_exec::core::signal;
+use unified_exec::core::spawn::ResourceLimits;
 
 use crate::check::parse_signal;
 use crate::scenario::{self, Op, Scope, Until, When};
@@ -66,6 +68,10 @@ fn exec(when: &When, turn: TurnId) -> Exec {
             stdin: when.stdin == Some(true),
             full_terminal: false,
         },
+        permissions: Permissions::Default,
+        justification: String::new(),
+        proposed_rule: Vec::new(),
+        limits: ResourceLimits::default(),
         mode: match when.mode {
             None | Some(scenario::Mode::Interactive) => {
                 Mode::Interactive { yield_time: millis(when.yield_ms) }

@@ -1,11 +1,12 @@
 //! Feed events and answers as lines. Ids that are drawn, pids and chunk ids are left out: they say nothing.
 
+use unified_exec::core::approval::{self, Approval, Subject};
 use unified_exec::core::ids::ProcessId;
 use unified_exec::core::limits::EARLY_WINDOW;
 use unified_exec::core::process::{EndReason, Exit, TimeoutKind};
 use unified_exec::core::session::{
-    Answer, CallResult, ConditionEnd, ControlError, EndReport, FeedKind, StartError, TargetError, WaitEnd,
-    WriteError,
+    Answer, CallResult, ConditionEnd, ControlError, DecideError, EndReport, FeedKind, NotApproved,
+    StartError, TargetError, WaitEnd, WriteError,
 };
 use unified_exec::core::spawn::SpawnError;
 
@@ -14,11 +15,22 @@ type Keys = Vec<(&'static str, String)>;
 /// Whom a feed event is about, what it is called, and what it says.
 pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) {
     match kind {
+        FeedKind::ApprovalRequested(asked) => {
+            (Some(asked.question.process), "approval_requested", vec![("kind", subject(asked).into())])
+        }
+        FeedKind::ApprovalDecided(asked) => {
+            let state = approval_state(&asked.state);
+            let keys = vec![("kind", subject(asked).into()), ("state", state.into())];
+            (Some(asked.question.process), "approval_decided", keys)
+        }
+        FeedKind::StartRefused { process, error, .. } => {
+            (Some(*process), "start_refused", start_error(error))
+        }
         FeedKind::AttemptStarted { process, attempt, .. } => {
             (Some(*process), "attempt_started", vec![("n", attempt.number.get().to_string())])
         }
         FeedKind::AttemptDenied { process, attempt, .. } => {
-            (Some(*process), "attempt_denied", vec![("n", attempt.get().to_string())])
+            (Some(*process), "attempt_denied", vec![("n", attempt.number.get().to_string())])
         }
         FeedKind::SpawnFailed { process, error, .. } => {
             (Some(*process), "spawn_failed", vec![("error", spawn_error(error).into())])
@@ -34,9 +46,10 @@ pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) 
             let keys = vec![("from", from.to_string()), ("to", to.to_string()), ("eof", eof.to_string())];
             (Some(*process), "stdin_written", keys)
         }
-        FeedKind::ProcessExited { process, exit } => {
+        FeedKind::ProcessExited { process, exit, evidence } => {
             let mut keys = exit_keys(exit);
             keys.push(("early", exit.is_early(EARLY_WINDOW).to_string()));
+            keys.push(("denied", evidence.is_some().to_string()));
             (Some(*process), "process_exited", keys)
         }
         FeedKind::OutputsClosed { process, end, .. } => {
@@ -45,7 +58,7 @@ pub(crate) fn event(kind: &FeedKind) -> (Option<ProcessId>, &'static str, Keys) 
         FeedKind::ProcessRemoved { process, pruned } => {
             (Some(*process), "process_removed", vec![("pruned", pruned.to_string())])
         }
-        FeedKind::Interrupted { turn, waits } => {
+        FeedKind::Interrupted { turn, waits, .. } => {
             (None, "interrupted", vec![("turn", turn.to_string()), ("waits", waits.to_string())])
         }
         FeedKind::Cleaned { ended, survivors } => {
@@ -95,6 +108,9 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
         Answer::Held(Err(_)) => vec![("held_until", "refused".into())],
         // Not asked for by any op yet.
         Answer::Process(Ok(_)) | Answer::Processes(_) | Answer::Session(_) | Answer::Updated(_) => vec![],
+        Answer::Approvals(_) | Answer::Approval(_) | Answer::Grants(_) | Answer::Revoked(_) => vec![],
+        Answer::Decided(Ok(asked)) => vec![("state", approval_state(&asked.state).into())],
+        Answer::Decided(Err(error)) => vec![("error", decide_error(error).into())],
     }
 }
 
@@ -162,7 +178,9 @@ fn target_error(error: &TargetError) -> Keys {
 fn start_error(error: &StartError) -> Keys {
     let name = match error {
         StartError::Invalid(_) => "invalid",
-        StartError::Unsupported(_) => "unsupported",
+        StartError::Forbidden(_) => "forbidden",
+        StartError::NotApproved(refused) => not_approved(refused),
+        StartError::TooManyQuestions { .. } => "too_many_questions",
         StartError::Spawn(error) => {
             return vec![("error", "spawn".into()), ("spawn", spawn_error(error).into())];
         }
@@ -188,6 +206,52 @@ fn write_error(error: &WriteError) -> Keys {
         }
         WriteError::QueueFull { .. } => vec![("error", "queue_full".into())],
         WriteError::RequestReused { .. } => vec![("error", "request_reused".into())],
+        WriteError::NotStarted { .. } => vec![("error", "not_started".into())],
+        WriteError::NewTerminal { .. } => vec![("error", "new_terminal".into())],
+        WriteError::Forbidden { .. } => vec![("error", "forbidden".into())],
+        WriteError::ReviewTooLarge { .. } => vec![("error", "review_too_large".into())],
+        WriteError::ReviewNul { .. } => vec![("error", "review_nul".into())],
+        WriteError::NotApproved(refused) => vec![("error", not_approved(refused).into())],
+        WriteError::TooManyQuestions { .. } => vec![("error", "too_many_questions".into())],
+    }
+}
+
+const fn not_approved(refused: &NotApproved) -> &'static str {
+    match refused {
+        NotApproved::Declined { .. } => "declined",
+        NotApproved::TurnAborted { .. } => "turn_aborted",
+        NotApproved::Expired { .. } => "expired",
+        NotApproved::ReviewFailed { .. } => "review_failed",
+        NotApproved::Stale { .. } => "stale",
+    }
+}
+
+const fn decide_error(error: &DecideError) -> &'static str {
+    match error {
+        DecideError::Unknown { .. } => "unknown",
+        DecideError::NotOpen { .. } => "not_open",
+        DecideError::NotAllowed { .. } => "not_allowed",
+        DecideError::Rule { .. } | DecideError::RuleEmpty => "rule",
+    }
+}
+
+const fn subject(asked: &Approval) -> &'static str {
+    match asked.question.subject {
+        Subject::Command => "command",
+        Subject::Retry { .. } => "retry",
+        Subject::Input { .. } => "input",
+        Subject::Connection { .. } => "connection",
+    }
+}
+
+const fn approval_state(state: &approval::State) -> &'static str {
+    match state {
+        approval::State::Open => "open",
+        approval::State::Decided(decision) if decision.verdict.approves() => "approved",
+        approval::State::Decided(_) => "declined",
+        approval::State::ReviewFailed { .. } => "review_failed",
+        approval::State::Expired { .. } => "expired",
+        approval::State::Withdrawn { .. } => "withdrawn",
     }
 }
 

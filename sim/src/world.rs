@@ -6,15 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use unified_exec::core::command::{Defaults, EnvPolicy};
 use unified_exec::core::ids::{AttemptNumber, CallId, ProcessId, SessionId};
 use unified_exec::core::limits::{Limits, WhenFull};
-use unified_exec::core::policy::Rights;
+use unified_exec::core::policy::{Assessment, Rights, Segment};
 use unified_exec::core::session::{
     Answer, Config, ControlFailure, Effect, Event, FeedEvent, Progress, Session,
 };
 use unified_exec::core::signal::{Scope, Signal};
-use unified_exec::core::spawn::{Descendant, Enforced, SpawnError, SpawnPlan, Stdio};
+use unified_exec::core::spawn::{Descendant, Enforced, ResourceLimits, SpawnError, SpawnPlan, Stdio};
 use unified_exec::core::time::Instant;
 
 use crate::child::{Child, Report};
@@ -94,6 +96,9 @@ impl<'a> World<'a> {
                 inherited: Vec::new(),
             },
             rights: Rights::unrestricted(),
+            process_limits: ResourceLimits::default(),
+            owner_network: None,
+            automatic_reviewer: false,
             limits: limits(&scenario.service),
             interactive: true,
             seed: 1,
@@ -211,7 +216,7 @@ impl<'a> World<'a> {
             let (late, event) = match report {
                 Report::Output { end } => (0, Event::Output { process, attempt, end }),
                 Report::Exited { status, late } => {
-                    (late, Event::Exited { process, attempt, status, usage: None, at })
+                    (late, Event::Exited { process, attempt, status, usage: None, out_of_memory: false, at })
                 }
                 Report::Closed { end } => (0, Event::Closed { process, attempt, end }),
                 Report::TreeGone { late } => (late, Event::TreeGone { process, attempt }),
@@ -266,6 +271,16 @@ impl<'a> World<'a> {
     fn perform(&mut self) {
         while let Some(effect) = self.session.poll_effect() {
             match effect {
+                Effect::Assess { process, argv, .. } => {
+                    let segment = Segment { words: argv.clone(), rule: None, danger: None };
+                    let assessment =
+                        Assessment { segments: vec![segment], canonical: argv, fingerprint: String::new() };
+                    self.session.on_event(self.now, Event::Assessed { process, assessment });
+                }
+                Effect::Excerpt { process, attempt } => {
+                    let output = Bytes::new();
+                    self.session.on_event(self.now, Event::Excerpt { process, attempt, output });
+                }
                 Effect::Spawn { process, plan, .. } => {
                     let takes = self.program(&plan).map_or(0, |program| program.spawn);
                     self.plans.insert(process, plan);
@@ -308,6 +323,10 @@ impl<'a> World<'a> {
                 Effect::Progress { .. }
                 | Effect::Watch { .. }
                 | Effect::Unwatch { .. }
+                | Effect::Ask { .. }
+                | Effect::Unask { .. }
+                | Effect::AllowRule { .. }
+                | Effect::Connect { .. }
                 | Effect::Trim { .. } => {}
             }
         }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::commands::{
-    attach, capabilities, completions, config, events, exec, logs, ps, resize, serve, sessions, stop, wait,
-    write,
+    approvals, attach, audit, capabilities, completions, config, doctor, events, exec, logs, ps, resize,
+    rules, serve, sessions, stop, wait, write,
 };
 use super::connect::{self, Client, Credentials, Server};
 use super::failure::Failure;
+use crate::grpc::auth::Role;
 use crate::grpc::listen;
 
 /// Runs commands for agents and people: keeps them alive as terminals, lets callers write to them, and ends them.
@@ -66,12 +67,18 @@ impl Global {
         listen::default_directory(session.as_deref())
     }
 
-    /// Connects to the server that is meant.
+    /// Connects to the server that is meant, as an agent.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
+        self.connect_as(Role::Agent).await
+    }
+
+    /// Connects to the server that is meant, through the socket or with the token of this role.
+    pub(super) async fn connect_as(&self, role: Role) -> Result<Client, Failure> {
         let runtime = self.runtime_dir();
-        let server = self.server.clone().unwrap_or_else(|| Server::Unix(connect::local_socket(&runtime)));
+        let server =
+            self.server.clone().unwrap_or_else(|| Server::Unix(connect::local_socket(&runtime, role)));
         let credentials = Credentials {
-            token: self.token_file.clone().or_else(|| connect::local_token(&runtime)),
+            token: self.token_file.clone().or_else(|| connect::local_token(&runtime, role)),
             authority: self.tls_ca.clone(),
             identity: self.client_cert.clone().zip(self.client_key.clone()),
         };
@@ -86,10 +93,12 @@ pub(super) enum Command {
     #[command(flatten)]
     Client(ClientCommand),
     Config(config::Args),
+    Rules(rules::Args),
+    Audit(audit::Args),
     Completions(completions::Args),
 }
 
-/// The commands that speak to a server.
+/// The commands that speak to a server, or look at what one could do.
 #[derive(Debug, Subcommand)]
 pub(super) enum ClientCommand {
     Exec(exec::Args),
@@ -103,6 +112,8 @@ pub(super) enum ClientCommand {
     Kill(stop::KillArgs),
     Resize(resize::Args),
     Sessions(sessions::Args),
+    Approvals(approvals::Args),
+    Doctor(doctor::Args),
     Events(events::Args),
     Capabilities(capabilities::Args),
 }

@@ -17,6 +17,7 @@ use tonic::{Request, Status};
 use super::failure::Failure;
 use crate::grpc::auth::Role;
 use crate::grpc::listen::{self, ListenError};
+use crate::grpc::pb::approval_service_client::ApprovalServiceClient;
 use crate::grpc::pb::environment_service_client::EnvironmentServiceClient;
 use crate::grpc::pb::exec_service_client::ExecServiceClient;
 use crate::grpc::pb::session_service_client::SessionServiceClient;
@@ -106,6 +107,8 @@ pub(super) struct Client {
     pub(super) exec: ExecServiceClient<Wire>,
     /// Sessions.
     pub(super) session: SessionServiceClient<Wire>,
+    /// Questions.
+    pub(super) approval: ApprovalServiceClient<Wire>,
     /// What the server can do.
     pub(super) environment: EnvironmentServiceClient<Wire>,
     /// Whether the server sees the same files as we.
@@ -121,6 +124,7 @@ impl Client {
         Self {
             exec: ExecServiceClient::new(wire.clone()).max_decoding_message_size(ANSWER_BYTES_MAX),
             session: SessionServiceClient::new(wire.clone()).max_decoding_message_size(ANSWER_BYTES_MAX),
+            approval: ApprovalServiceClient::new(wire.clone()).max_decoding_message_size(ANSWER_BYTES_MAX),
             environment: EnvironmentServiceClient::new(wire),
             same_machine,
         }
@@ -257,15 +261,15 @@ fn causes(error: &dyn std::error::Error) -> String {
     words.join(": ")
 }
 
-/// The token file that a server on this machine writes for agents.
-pub(super) fn local_token(runtime: &Path) -> Option<PathBuf> {
-    let file = runtime.join(format!("{}.token", Role::Agent));
+/// The token file that a server on this machine writes for callers of this role.
+pub(super) fn local_token(runtime: &Path, role: Role) -> Option<PathBuf> {
+    let file = runtime.join(format!("{role}.token"));
     file.is_file().then_some(file)
 }
 
-/// The socket that a server on this machine has for agents.
-pub(super) fn local_socket(runtime: &Path) -> PathBuf {
-    runtime.join(format!("{}.sock", Role::Agent))
+/// The socket that a server on this machine has for callers of this role.
+pub(super) fn local_socket(runtime: &Path, role: Role) -> PathBuf {
+    runtime.join(format!("{role}.sock"))
 }
 
 #[cfg(test)]

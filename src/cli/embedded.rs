@@ -1,6 +1,6 @@
 //! A server inside this process, for one command: the same services over the same protocol, and nobody else comes in.
 
-use super::compose;
+use super::compose::{self, Purpose};
 use super::connect::Client;
 use super::failure::Failure;
 use crate::config::{Config, Environment, Grant, Inherit};
@@ -18,7 +18,7 @@ impl Embedded {
         config.rights.default = Grant::unrestricted();
         config.environment =
             Environment { inherit: Inherit::All, default_excludes: false, ..Environment::default() };
-        let edge = compose::edge(&config)?;
+        let edge = compose::edge(&config, Purpose::Own)?;
         let caller = Caller { owner: own_owner(), role: Role::Agent };
         let client = Client::within(edge.channel(caller));
         Ok((Self(edge), client))

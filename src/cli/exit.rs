@@ -8,6 +8,10 @@ pub(super) const OK: u8 = 0;
 pub(super) const NO: u8 = 1;
 /// The command line or the configuration is wrong. `exec` says [`FAILED`] instead, since 2 may be the command's own.
 pub(super) const USAGE: u8 = 2;
+/// Somebody would have to agree (`rules check`).
+pub(super) const ASKS: u8 = 3;
+/// No rule says anything (`rules check`).
+pub(super) const UNDECIDED: u8 = 4;
 /// Time is over, as with timeout(1).
 pub(super) const TIMEOUT: u8 = 124;
 /// The service could not be reached, or refused.

@@ -37,6 +37,13 @@ impl Failure {
         Self { code: exit::USAGE, ..Self::new(message) }
     }
 
+    /// The same, with another exit code.
+    #[must_use]
+    pub(super) fn with_code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
     /// Adds what to do about it.
     #[must_use]
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -160,11 +167,16 @@ fn hint(reason: &str) -> Option<&'static str> {
         "PROCESS_ENDED" => "`uexec logs` still shows what it wrote",
         "CREDENTIAL_REFUSED" => "name the server's token file with --token-file or $UEXEC_TOKEN_FILE",
         "UNKNOWN_SIGNAL" => "use a name such as TERM, INT or KILL",
-        "NOT_IMPLEMENTED" | "SANDBOX_UNAVAILABLE" => {
-            "where running without sandbox and questions is acceptable, ask for it by name (`uexec sessions create \
-             --full-access`), or start the server with `uexec serve --allow-full-access`"
+        "SANDBOX_UNAVAILABLE" => "`uexec doctor` says what this machine can enforce, and what it lacks",
+        "WIDENING_DENIED" => {
+            "the server's configuration decides what a session may do, see `[rights]` there; `uexec exec --sandbox \
+             workspace-write` asks for less, `uexec serve --allow-full-access` gives more"
         }
-        "WIDENING_DENIED" => "the server's configuration decides what a session may do: see `[rights]` there",
+        "COMMAND_FORBIDDEN" => "`uexec rules check` says which rule matches",
+        "ROLE_REQUIRED" => "answers are given through the reviewer's socket, or with the reviewer's token",
+        "APPROVAL_NOT_OPEN" | "APPROVAL_NOT_FOUND" => {
+            "`uexec approvals list --all` shows how questions stand"
+        }
         "CWD_IN_USE" => "`uexec clean` ends the terminals that hold it",
         "TABLE_FULL" => "`uexec kill ID` or `uexec clean` makes room",
         "SERVER_DRAINING" => "the server is shutting down; start it again, or use another",

@@ -66,6 +66,8 @@ fn dispatch(Cli { global, command }: Cli) -> Result<u8, Failure> {
     match command {
         Command::Completions(args) => commands::completions::run(&args),
         Command::Config(args) => commands::config::run(&global, &args),
+        Command::Rules(args) => commands::rules::run(&global, &args),
+        Command::Audit(args) => commands::audit::run(&global, args),
         Command::Serve(args) => {
             let config = args.configuration(&global)?;
             let runtime = runtime(config.server.worker_threads.as_usize())?;
@@ -100,6 +102,8 @@ async fn client(global: &Global, command: ClientCommand) -> Result<u8, Failure> 
         ClientCommand::Kill(args) => commands::stop::kill(global, args).await,
         ClientCommand::Resize(args) => commands::resize::run(global, args).await,
         ClientCommand::Sessions(args) => commands::sessions::run(global, args).await,
+        ClientCommand::Doctor(args) => commands::doctor::run(global, args).await,
+        ClientCommand::Approvals(args) => commands::approvals::run(global, args).await,
         ClientCommand::Events(args) => commands::events::run(global, args).await,
         ClientCommand::Capabilities(args) => commands::capabilities::run(global, args).await,
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::grpc::pb;
 use crate::host::clock::Clock;
 
 /// `PROCESS_STATE_RUNNING` without its prefix: `running`.
@@ -50,6 +51,34 @@ pub(super) fn command(argv: &[String]) -> String {
     argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
+/// What points to a denial: `denied, as far as is known (checked): permission denied /etc/x`.
+pub(super) fn evidence(evidence: &pb::Evidence) -> String {
+    let confidence = name(evidence.confidence().as_str_name(), "CONFIDENCE_");
+    let cause = match evidence.word.as_str() {
+        "" => name(evidence.cause().as_str_name(), "EVIDENCE_CAUSE_"),
+        word => word.to_owned(),
+    };
+    shown(format!("denied by the sandbox ({confidence}): {cause} {}", evidence.path).trim_end())
+}
+
+/// Text of others as it may be shown: control characters, escape sequences among them, never reach a terminal as such.
+pub(super) fn shown(text: &str) -> String {
+    let is_format = |c: char| {
+        ('\u{200e}'..='\u{200f}').contains(&c)
+            || ('\u{202a}'..='\u{202e}').contains(&c)
+            || ('\u{2066}'..='\u{2069}').contains(&c)
+    };
+    let mut shown = String::new();
+    for character in text.chars() {
+        if character.is_control() || is_format(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -71,6 +100,7 @@ mod tests {
         let argv = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         assert_eq!(command(&argv(&["/bin/bash", "-lc", "echo hi; ls"])), "echo hi; ls");
         assert_eq!(command(&argv(&["ls", "my file", "it's"])), "ls 'my file' 'it'\\''s'");
+        assert_eq!(shown("a\x1b[2Jb\n\u{202e}c"), "a\\u{1b}[2Jb\\n\\u{202e}c");
         assert_eq!(name("PROCESS_STATE_RUNNING", "PROCESS_STATE_"), "running");
     }
 }

@@ -5,10 +5,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::bounded::Bounded;
-use crate::core::limits;
+use crate::core::{limits, process};
 
 /// An hour more than a day would still be a mistake: longer work belongs into `ExecCommand`.
 const ONE_SHOT_MAX_MS: u64 = 86_400_000;
+
+/// A month: what waits longer for an answer is better asked again.
+const APPROVAL_EXPIRY_MAX_MS: u64 = 30 * 86_400_000;
 
 /// Bounds; times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,8 +27,24 @@ pub struct Limits {
     pub one_shot_timeout_max_ms: Bounded<1, ONE_SHOT_MAX_MS>,
     /// Most tokens of text for a model.
     pub output_tokens: Bounded<0, 1_000_000>,
+    /// After this long an open approval question expires; 0 is never.
+    pub approval_expiry_ms: Bounded<0, APPROVAL_EXPIRY_MAX_MS>,
+    /// The least confidence of evidence that may lead to a second attempt.
+    pub min_confidence: Confidence,
     /// An exit within this time of the start is early.
     pub early_exit_window_ms: Bounded<0, 10_000>,
+}
+
+/// How sure it is that a failure came from the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// The output has an errno word.
+    Likely,
+    /// The word is about something that the profile forbids.
+    Checked,
+    /// The kernel says so.
+    Certain,
 }
 
 /// What a full session does when one more process is to start.
@@ -50,6 +69,12 @@ impl Default for Limits {
             poll_max_ms: milliseconds(core.poll_yield_max),
             one_shot_timeout_max_ms: milliseconds(core.one_shot_timeout_max),
             output_tokens: Bounded::clamped(u64::from(core.output_tokens_max)),
+            approval_expiry_ms: milliseconds(core.approval_expiry.unwrap_or_default()),
+            min_confidence: match core.min_confidence {
+                process::Confidence::Likely => Confidence::Likely,
+                process::Confidence::Checked => Confidence::Checked,
+                process::Confidence::Certain => Confidence::Certain,
+            },
             early_exit_window_ms: milliseconds(core.early_window),
         }
     }
@@ -71,6 +96,15 @@ impl Limits {
                 WhenFull::Reject => limits::WhenFull::Reject,
             },
             output_tokens_max: u32::try_from(self.output_tokens.get()).unwrap_or(u32::MAX),
+            approval_expiry: match self.approval_expiry_ms.get() {
+                0 => None,
+                expiry => Some(Duration::from_millis(expiry)),
+            },
+            min_confidence: match self.min_confidence {
+                Confidence::Likely => process::Confidence::Likely,
+                Confidence::Checked => process::Confidence::Checked,
+                Confidence::Certain => process::Confidence::Certain,
+            },
             early_window: Duration::from_millis(self.early_exit_window_ms.get()),
         }
     }

@@ -76,12 +76,21 @@ impl Config {
     fn check(&self, document: &Document<'_>) -> Result<(), ConfigError> {
         for (table, grant) in [
             ("default", Some(&self.rights.default)),
-            ("agent", Some(&self.rights.agent)),
-            ("ceiling", self.rights.ceiling.as_ref()),
+            ("agent", self.rights.agent.as_ref()),
+            ("ceiling", Some(&self.rights.ceiling)),
         ] {
             if let Some((key, why)) = grant.and_then(super::Grant::idle_key) {
                 return Err(document.refused_at(&["rights", table, key], why));
             }
+            if let Some(error) = grant.and_then(super::Grant::bad_pattern) {
+                return Err(document.refused_at(&["rights", table, "proxy_allow"], &error.to_string()));
+            }
+        }
+        if let Some((key, problem)) = self.rules.fault() {
+            return Err(document.refused_at(&["rules", key], &problem));
+        }
+        if let Some((key, why)) = self.reviewer.as_ref().and_then(super::Reviewer::contradiction) {
+            return Err(document.refused_at(&["reviewer", key], why));
         }
         if let Some(cwd) = &self.session.cwd
             && !Path::new(cwd).is_absolute()
@@ -183,12 +192,30 @@ mod tests {
             ("[limits]\nwhen_full = \"panic\"\n", "uexec.toml:2:13: limits.when_full:", "unknown variant"),
             ("limits.poll_max_ms = \"x\"\n", "uexec.toml:1:22: limits.poll_max_ms:", "invalid type"),
             ("[nope]\n", "uexec.toml:1:2: nope:", "unknown field"),
+            ("[rules]\nuser = \"here\"\n", "uexec.toml:2:1: rules.user:", "absolute"),
             ("[session]\ncwd = \"here\"\n", "uexec.toml:2:1: session.cwd:", "absolute"),
             (
                 "[rights.default]\nproxy_allow = [\"x\"]\n",
                 "uexec.toml:2:1: rights.default.proxy_allow:",
                 "proxied",
             ),
+            (
+                "[rights.agent]\nnetwork = \"proxied\"\nproxy_allow = [\"a.example\", \"10.0.0.1/8\"]\n",
+                "uexec.toml:3:1: rights.agent.proxy_allow:",
+                "write `10.0.0.0/8`",
+            ),
+            (
+                "[reviewer]\naddress = \"http://h\"\n",
+                "uexec.toml:2:11: reviewer.address:",
+                "https://host:port",
+            ),
+            ("[reviewer]\naddress = \"https://h:1\"\n", "uexec.toml:2:1: reviewer.address:", "`ca`"),
+            (
+                "[reviewer]\naddress = \"unix:/r\"\nca = \"/ca.pem\"\n",
+                "uexec.toml:3:1: reviewer.ca:",
+                "https",
+            ),
+            ("[reviewer]\n", "uexec.toml:1:", "address"),
             ("[listen]\ntcp = \"nowhere\"\n", "uexec.toml:2:7: listen.tcp:", "socket address"),
         ] {
             let refusal = refusal(text);

@@ -8,25 +8,31 @@
 //! the types of [`bounded`] see to that. Knows the vocabulary of the core; refuses to know sockets, sessions and
 //! gRPC. `docs/configuration.md` shows all of it in one example, which a test loads.
 
+mod audit;
 mod bounded;
 mod environment;
 mod limits;
 mod listen;
 mod load;
 mod logging;
+mod reviewer;
 mod rights;
+mod rules;
 mod server;
 mod session;
 mod shell;
 
 use serde::{Deserialize, Serialize};
 
+pub use audit::Audit;
 pub use environment::{Environment, Inherit};
 pub use limits::{Limits, WhenFull};
 pub use listen::{Listen, Tls};
 pub use load::{ConfigError, Place};
 pub use logging::{Format, Logging};
+pub use reviewer::{Address as ReviewerAddress, Reviewer};
 pub use rights::{Approval, Grant, Granular, Network, Profile, Rights};
+pub use rules::Rules;
 pub use server::Server;
 pub use session::Session;
 pub use shell::detect as detect_shell;
@@ -43,6 +49,13 @@ pub struct Config {
     pub session: Session,
     /// What sessions may do.
     pub rights: Rights,
+    /// Where the rules for commands and connections are.
+    pub rules: Rules,
+    /// The record.
+    pub audit: Audit,
+    /// Who sees questions before people do; absent is nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reviewer: Option<Reviewer>,
     /// Which variables children get.
     pub environment: Environment,
     /// Bounds.

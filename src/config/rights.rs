@@ -10,18 +10,25 @@ use crate::core::policy;
 pub struct Rights {
     /// What a session gets that asks for nothing.
     pub default: Grant,
-    /// The most that an agent may ask for by name.
-    pub agent: Grant,
-    /// The most that a reviewer can give; absent is what an agent may ask for.
+    /// The most that an agent may ask for by name; absent is what a session gets that asks for nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ceiling: Option<Grant>,
+    pub agent: Option<Grant>,
+    /// The most that a reviewer can give.
+    pub ceiling: Grant,
 }
 
 impl Default for Rights {
-    /// A session that asks for nothing is to be careful; an agent may ask for everything by name. As long as there is
-    /// no sandbox, it could run nothing otherwise, and whoever reaches the agent's socket is the service's user anyway.
+    /// An agent may only narrow what a careful default gives; a reviewer is a person of the machine, and may give
+    /// everything.
     fn default() -> Self {
-        Self { default: Grant::default(), agent: Grant::unrestricted(), ceiling: None }
+        Self { default: Grant::default(), agent: None, ceiling: Grant::everything() }
+    }
+}
+
+impl Rights {
+    /// The most that an agent may ask for by name.
+    pub fn agent(&self) -> &Grant {
+        self.agent.as_ref().unwrap_or(&self.default)
     }
 }
 
@@ -121,8 +128,8 @@ impl Default for Grant {
     }
 }
 
-fn allow(host: &String) -> policy::NetworkRule {
-    policy::NetworkRule { host: host.clone(), ports: Vec::new(), decision: policy::NetworkDecision::Allow }
+fn allow(host: &str) -> policy::NetworkRule {
+    policy::NetworkRule { host: host.to_owned(), ports: Vec::new(), decision: policy::NetworkDecision::Allow }
 }
 
 impl Grant {
@@ -135,6 +142,11 @@ impl Grant {
             protected: Vec::new(),
             ..Self::default()
         }
+    }
+
+    /// As far as anybody can go: everything, with questions where they are wanted.
+    pub fn everything() -> Self {
+        Self { approval: Approval::OnRequest, ..Self::unrestricted() }
     }
 
     /// In the core's words.
@@ -155,9 +167,9 @@ impl Grant {
                 network: match self.network {
                     Network::Off => policy::Network::Off,
                     Network::On => policy::Network::On,
-                    Network::Proxied => {
-                        policy::Network::Proxied { rules: self.proxy_allow.iter().map(allow).collect() }
-                    }
+                    Network::Proxied => policy::Network::Proxied {
+                        rules: self.proxy_allow.iter().map(|host| allow(host)).collect(),
+                    },
                 },
                 deny_read: self.deny_read.clone(),
             },
@@ -174,6 +186,11 @@ impl Grant {
                 policy::ApprovalPolicy::Granular(policy::Granular { rules, sandbox_approval, network, stdin })
             }
         }
+    }
+
+    /// What is wrong with a host pattern of the proxy, if one is wrong.
+    pub(super) fn bad_pattern(&self) -> Option<policy::HostPatternError> {
+        self.proxy_allow.iter().find_map(|host| policy::HostPattern::parse(host).err())
     }
 
     /// What is set and has no meaning here: the key, and why.

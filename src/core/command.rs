@@ -154,6 +154,26 @@ const OVERLAY: [(&str, &str); 10] = [
 /// Applied last for a caller that asked for a full terminal.
 const FULL_TERMINAL_OVERLAY: [(&str, &str); 2] = [("TERM", "xterm-256color"), ("UNIFIED_EXEC", "1")];
 
+/// Variables that change what a command looks like and not what it does. Any other one that a caller sets, such as
+/// `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND`, may make a trusted name run something else.
+const HARMLESS_VARIABLES: [&str; 12] = [
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "COLUMNS",
+    "LINES",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "CI",
+    "LC_*",
+];
+
+/// The environment that is this machine.
+pub const LOCAL_ENVIRONMENT: &str = "local";
+
 /// A child's session, in its environment.
 pub const SESSION_VARIABLE: &str = "UNIFIED_EXEC_SESSION_ID";
 /// A child's process id, in its environment.
@@ -236,6 +256,20 @@ impl Command {
             Some(cwd) if cwd.starts_with('/') => cwd.clone(),
             Some(cwd) => format!("{}/{cwd}", defaults.cwd.trim_end_matches('/')),
         }
+    }
+
+    /// The variables, set for this command or for every one of its session, that may make another program of it than its
+    /// words say. Those that the service itself has, with the same value, are none.
+    pub fn influences(&self, defaults: &Defaults) -> Vec<String> {
+        let harmless = |var: &&EnvVar| {
+            HARMLESS_VARIABLES.iter().any(|pattern| glob(pattern, &var.name))
+                || defaults.inherited.contains(var)
+        };
+        let set = defaults.env.set.iter().chain(&self.env).filter(|var| !harmless(var));
+        let mut names: Vec<String> = set.map(|var| var.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
     }
 
     /// Everything a spawner needs.
@@ -333,7 +367,7 @@ fn set(env: &mut Vec<EnvVar>, name: &str, value: &str) {
     put(env, EnvVar::new(name, value));
 }
 
-fn put(env: &mut Vec<EnvVar>, var: EnvVar) {
+pub(crate) fn put(env: &mut Vec<EnvVar>, var: EnvVar) {
     match env.iter_mut().find(|existing| existing.name == var.name) {
         Some(existing) => existing.value = var.value,
         None => env.push(var),

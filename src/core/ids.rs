@@ -126,6 +126,10 @@ pub struct WriteId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fingerprint(pub [u8; 32]);
 
+/// A connection of a process that waits for an answer; the host counts them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnectionId(pub u64);
+
 /// Draws process ids and chunk ids. SplitMix64: the ids need to be unlike each other, not secret (a session is
 /// reached through its owner's credential, never through a guessed id).
 #[derive(Clone, Debug)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::core::process::Confidence;
+
 /// Wait of a start when the caller names none.
 pub const EXEC_YIELD_DEFAULT: Duration = Duration::from_secs(10);
 /// Wait of a write when the caller names none: long enough for a prompt's answer.
@@ -74,6 +76,22 @@ pub const REQUESTS_PER_PROCESS_MAX: usize = 4_096;
 /// One piece of input.
 pub const INPUT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
+/// After this long an open question expires: a person who was asked has gone away.
+pub const APPROVAL_EXPIRY_DEFAULT: Duration = Duration::from_secs(600);
+/// Questions of a session that may be open at once; an agent beyond it is told to wait for answers.
+pub const QUESTIONS_OPEN_MAX: usize = 64;
+/// Closed questions of a session that are remembered, the latest ones.
+pub const QUESTIONS_CLOSED_MAX: usize = 256;
+/// Approvals that a session keeps; beyond it an answer "for the session" counts once.
+pub const GRANTS_MAX: usize = 1_024;
+/// Serialized bytes of input under review, with its reason: nobody reviews more, and nobody executes an unreviewed tail
+/// (fixed).
+pub const INPUT_REVIEW_BYTES_MAX: usize = 8_000;
+/// First and last output of an ended attempt that evidence of a denial is looked for in, each this many bytes.
+pub const EVIDENCE_BYTES_MAX: usize = 32 * 1024;
+/// Connections of one process that may wait for an answer.
+pub const CONNECTIONS_HELD_MAX: usize = 256;
+
 /// Port of the loopback of a child with a proxied network at which the service's proxy listens; each such child has a
 /// loopback of its own, so it is always free.
 pub const PROXY_PORT: u16 = 3128;
@@ -91,6 +109,10 @@ pub struct Limits {
     pub when_full: WhenFull,
     /// Ceiling of tokens of text for a model.
     pub output_tokens_max: u32,
+    /// After how long an open question expires; `None` is never.
+    pub approval_expiry: Option<Duration>,
+    /// The least confidence of evidence that leads to the gates of a second attempt.
+    pub min_confidence: Confidence,
     /// Early window; 150 ms in production, set by scenarios on real sandboxes only.
     pub early_window: Duration,
 }
@@ -112,6 +134,8 @@ impl Default for Limits {
             processes_max: PROCESSES_MAX_DEFAULT,
             when_full: WhenFull::Evict,
             output_tokens_max: OUTPUT_TOKENS_DEFAULT,
+            approval_expiry: Some(APPROVAL_EXPIRY_DEFAULT),
+            min_confidence: Confidence::Likely,
             early_window: EARLY_WINDOW,
         }
     }

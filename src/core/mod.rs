@@ -19,6 +19,7 @@ pub mod approval;
 pub mod command;
 pub mod ids;
 pub mod limits;
+pub mod orchestrate;
 pub mod output;
 pub mod policy;
 pub mod process;

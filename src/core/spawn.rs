@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::core::command::{EnvVar, TerminalSize};
+use crate::core::command::{EnvVar, TerminalSize, put};
+use crate::core::limits::PROXY_PORT;
 use crate::core::policy::Profile;
 
 /// Everything a spawner needs to start one attempt.
@@ -20,6 +21,20 @@ pub struct SpawnPlan {
     pub sandbox: Option<Profile>,
     /// What it may use.
     pub limits: ResourceLimits,
+}
+
+impl SpawnPlan {
+    /// Sets the variables by which programs find the proxy, which is all of the network that they can reach.
+    pub(crate) fn lead_to_proxy(&mut self) {
+        let http = format!("http://127.0.0.1:{PROXY_PORT}");
+        let socks = format!("socks5h://127.0.0.1:{PROXY_PORT}");
+        let variables = [("HTTP_PROXY", &http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &socks)];
+        for (name, value) in variables {
+            for name in [name.to_owned(), name.to_lowercase()] {
+                put(&mut self.env, EnvVar::new(name, value.as_str()));
+            }
+        }
+    }
 }
 
 /// How a child's descriptors are connected.
@@ -85,6 +100,26 @@ pub struct ResourceLimits {
     pub open_files_max: Option<u32>,
     /// Size of each file that is written.
     pub file_size_bytes: Option<u64>,
+}
+
+impl ResourceLimits {
+    /// The narrower of both, one by one.
+    pub fn within(self, bound: &Self) -> Self {
+        Self {
+            memory_bytes: narrower(self.memory_bytes, bound.memory_bytes),
+            pids_max: narrower(self.pids_max, bound.pids_max),
+            cpu_time: narrower(self.cpu_time, bound.cpu_time),
+            open_files_max: narrower(self.open_files_max, bound.open_files_max),
+            file_size_bytes: narrower(self.file_size_bytes, bound.file_size_bytes),
+        }
+    }
+}
+
+fn narrower<T: Ord>(asked: Option<T>, bound: Option<T>) -> Option<T> {
+    match (asked, bound) {
+        (Some(asked), Some(bound)) => Some(asked.min(bound)),
+        (asked, bound) => asked.or(bound),
+    }
 }
 
 /// A resource limit in force.

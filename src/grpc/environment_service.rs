@@ -6,14 +6,18 @@ use std::time::Duration;
 use tonic::{Request, Response, Status};
 
 use super::auth::Caller;
-use super::convert::{self, APPROVAL_EXPIRY_MS, KEEPALIVE_DEFAULT, LOCAL};
+use super::convert::{self, KEEPALIVE_DEFAULT, LOCAL};
 use super::pb::environment_service_server::EnvironmentService;
 use super::shared::{SESSIONS_PER_OWNER, Shared};
 use super::{door, pb, place};
 use crate::core::limits;
+use crate::core::spawn::{LimitMechanism, Mechanism};
+use crate::host::ports::{Backend, BackendState};
 
-/// Mechanisms that later versions have.
-const SANDBOX_BACKENDS: [&str; 4] = ["bubblewrap", "seccomp", "landlock", "seatbelt"];
+/// What holds a command by itself.
+const HOLDERS: [Mechanism; 2] = [Mechanism::Bubblewrap, Mechanism::Landlock];
+/// Limits that a cgroup holds where its controllers are delegated.
+const CONTROLLED: [&str; 2] = ["memory_bytes", "max_pids"];
 
 /// The service.
 #[derive(Clone, Debug)]
@@ -65,8 +69,8 @@ impl EnvironmentApi {
             request_bytes: convert::count(door::MESSAGE_BYTES_MAX),
             output_tokens: of.output_tokens_max,
             feed_events: convert::count(limits::FEED_EVENTS_MAX),
-            approval_expiry_ms: APPROVAL_EXPIRY_MS,
-            stdin_review_bytes: 8_000,
+            approval_expiry_ms: of.approval_expiry.map_or(0, millis),
+            stdin_review_bytes: convert::count(limits::INPUT_REVIEW_BYTES_MAX),
             keepalive_interval_ms: millis(KEEPALIVE_DEFAULT),
         }
     }
@@ -82,8 +86,37 @@ impl EnvironmentApi {
     }
 
     fn cgroup_mode(&self) -> pb::CgroupMode {
-        // No controllers are used in this version.
-        if self.shared.host.uses_cgroups() { pb::CgroupMode::KillOnly } else { pb::CgroupMode::None }
+        let spawner = &self.shared.host.ports().spawner;
+        let controlled = |(name, by): (&str, Option<LimitMechanism>)| {
+            CONTROLLED.contains(&name) && by == Some(LimitMechanism::Cgroup)
+        };
+        let controlled = spawner.limit_mechanisms().into_iter().filter(|limit| controlled(*limit)).count();
+        if !self.shared.host.uses_cgroups() {
+            pb::CgroupMode::None
+        } else if controlled == CONTROLLED.len() {
+            pb::CgroupMode::Controllers
+        } else {
+            pb::CgroupMode::KillOnly
+        }
+    }
+
+    /// What this very server can do, by what it was put together with and what was found on the machine.
+    fn features(&self, backends: &[Backend]) -> Vec<String> {
+        let ports = self.shared.host.ports();
+        let works = |mechanism: Mechanism| {
+            let works =
+                |found: &Backend| found.name == mechanism.as_str() && found.state == BackendState::Available;
+            backends.iter().any(works)
+        };
+        let features = [
+            ("approvals", true),
+            ("sandbox", HOLDERS.into_iter().any(works)),
+            ("rules", ports.rulebook.takes_rules()),
+            // Only a child with a network of its own can be led to the proxy and nowhere else.
+            ("network_proxy", ports.proxy.carries() && works(Mechanism::Bubblewrap)),
+            ("strict_review", ports.reviewer.is_automatic()),
+        ];
+        features.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned()).collect()
     }
 }
 
@@ -106,23 +139,32 @@ impl EnvironmentService for EnvironmentApi {
     ) -> Result<Response<pb::GetCapabilitiesResponse>, Status> {
         Caller::of(&request)?;
         convert::environment("environment_id", &request.get_ref().environment_id)?;
-        let backend = |name: &str| pb::SandboxBackend {
-            name: name.to_owned(),
-            state: pb::BackendState::Unsupported.into(),
-            reason: "this version has no sandbox".to_owned(),
-            version: String::new(),
-        };
+        let backends = self.shared.host.ports().spawner.backends().await;
         Ok(Response::new(pb::GetCapabilitiesResponse {
             environment: Some(self.local().await),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: read_line("/proc/sys/kernel/osrelease").await,
             cgroup_mode: self.cgroup_mode().into(),
-            sandbox_backends: SANDBOX_BACKENDS.into_iter().map(backend).collect(),
+            sandbox_backends: backends.iter().map(backend).collect(),
             limits: Some(self.limits()),
-            features: Vec::new(),
+            features: self.features(&backends),
             default_config: Some(convert::config_to_wire(&self.shared.defaults.settings)),
             ceiling: Some(self.ceiling()),
         }))
+    }
+}
+
+fn backend(found: &Backend) -> pb::SandboxBackend {
+    let (state, reason) = match &found.state {
+        BackendState::Available => (pb::BackendState::Available, ""),
+        BackendState::Unavailable { reason } => (pb::BackendState::Unavailable, reason.as_str()),
+        BackendState::Unsupported => (pb::BackendState::Unsupported, "it is not there on this platform"),
+    };
+    pb::SandboxBackend {
+        name: found.name.to_owned(),
+        state: state.into(),
+        reason: reason.to_owned(),
+        version: found.version.clone(),
     }
 }
 

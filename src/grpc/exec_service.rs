@@ -124,7 +124,7 @@ impl ExecService for ExecApi {
         &self,
         request: Request<pb::ReadOutputRequest>,
     ) -> Result<Response<pb::ReadOutputResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         read::read_output(&self.shared, &session, request.into_inner()).await.map(Response::new)
     }
 
@@ -159,7 +159,7 @@ impl ExecService for ExecApi {
         &self,
         request: Request<pb::TerminateProcessRequest>,
     ) -> Result<Response<pb::TerminateProcessResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let wire = request.into_inner();
         let process = convert::process_id(wire.process_id)?;
         convert::turn(&wire.turn_id)?;
@@ -174,7 +174,7 @@ impl ExecService for ExecApi {
         &self,
         request: Request<pb::GetProcessRequest>,
     ) -> Result<Response<pb::GetProcessResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let wire = request.into_inner();
         let process = convert::process_id(wire.process_id)?;
         convert::turn(&wire.turn_id)?;
@@ -188,7 +188,7 @@ impl ExecService for ExecApi {
         &self,
         request: Request<pb::ListProcessesRequest>,
     ) -> Result<Response<pb::ListProcessesResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let wire = request.into_inner();
         convert::turn(&wire.turn_id)?;
         let which = if wire.include_ended { "all" } else { "live" };

@@ -1,5 +1,6 @@
 //! The gRPC edge: it translates between the wire and the host, and decides nothing.
 
+mod approval_service;
 pub mod auth;
 pub mod codec;
 mod connection;
@@ -12,6 +13,7 @@ mod guard;
 mod health;
 pub mod listen;
 mod place;
+pub mod reviewer;
 pub mod server;
 mod services;
 mod session_service;
@@ -20,7 +22,6 @@ mod status;
 mod stream;
 pub mod tls;
 mod trace;
-mod unimplemented;
 
 /// Messages and services of `unified_exec.v1`, generated from `proto/`.
 pub mod pb {

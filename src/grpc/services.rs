@@ -2,6 +2,7 @@
 
 use tonic::service::Routes;
 
+use super::approval_service::ApprovalApi;
 use super::environment_service::EnvironmentApi;
 use super::exec_service::ExecApi;
 use super::pb::approval_service_server::ApprovalServiceServer;
@@ -12,7 +13,6 @@ use super::server::SessionDefaults;
 use super::session_service::SessionApi;
 use super::shared::Shared;
 use super::trace::Traced;
-use super::unimplemented::NoApprovals;
 use crate::host::Host;
 
 /// Adds the services of `host`, whose callers the door has put into their requests.
@@ -21,6 +21,6 @@ pub(super) fn add(routes: Routes, host: &Host, defaults: &SessionDefaults) -> Ro
     routes
         .add_service(Traced(SessionServiceServer::new(SessionApi::new(shared.clone()))))
         .add_service(Traced(ExecServiceServer::new(ExecApi::new(shared.clone()))))
-        .add_service(Traced(EnvironmentServiceServer::new(EnvironmentApi::new(shared))))
-        .add_service(Traced(ApprovalServiceServer::new(NoApprovals)))
+        .add_service(Traced(EnvironmentServiceServer::new(EnvironmentApi::new(shared.clone()))))
+        .add_service(Traced(ApprovalServiceServer::new(ApprovalApi::new(shared))))
 }

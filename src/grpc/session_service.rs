@@ -2,12 +2,14 @@
 
 use tonic::{Request, Response, Status};
 
-use super::auth::Caller;
+use super::auth::{Caller, Role};
 use super::convert::{self, Field};
 use super::pb::session_service_server::SessionService;
 use super::shared::{SESSIONS_PER_OWNER, Shared};
 use super::stream::{Answers, Source, answers};
 use super::{pb, place, status};
+use crate::core::ids::SessionId;
+use crate::core::policy::Network;
 use crate::core::session::{Hold, SessionView, Update, UpdateError};
 use crate::host::clock::Clock;
 use crate::host::feed::{FeedReader, NextEvent};
@@ -46,11 +48,11 @@ impl SessionApi {
             state: state.into(),
             config: Some(convert::config_to_wire(&settings_of(view))),
             policy_revision: view.policy_revision,
-            owner_network: None,
+            owner_network: owner_network(view),
             labels: session.labels().clone().into_iter().collect(),
             create_time: Some(convert::timestamp(self.shared.host.clock(), view.created_at)),
             live_processes: convert::count(view.live),
-            open_approvals: 0,
+            open_approvals: convert::count(view.open_questions),
             first_sequence,
             last_sequence,
         }
@@ -68,7 +70,10 @@ impl SessionApi {
         let asked_shell = !wire.shell.is_empty();
         let asked = convert::settings(wire, fields, current.clone(), &defaults.settings)?;
         // What cannot be honoured is refused first: that it may not be given would be no help.
-        asked.rights.check().map_err(status::unsupported)?;
+        asked
+            .rights
+            .check(self.shared.host.ports().reviewer.is_automatic())
+            .map_err(status::reviewer_missing)?;
         if let Some(field) = convert::widening(caller.role, &asked, &current, defaults) {
             return Err(status::widening(field, caller.role));
         }
@@ -82,10 +87,16 @@ impl SessionApi {
     }
 }
 
+fn owner_network(view: &SessionView) -> Option<pb::NetworkPolicy> {
+    let rules = view.owner_network.clone()?;
+    Some(convert::network_to_wire(&Network::Proxied { rules }))
+}
+
 fn settings_of(view: &SessionView) -> Settings {
     Settings {
         defaults: view.defaults.clone(),
         rights: view.rights.clone(),
+        process_limits: view.process_limits,
         limits: view.limits.clone(),
         interactive: view.interactive,
     }
@@ -95,7 +106,7 @@ fn settings_of(view: &SessionView) -> Settings {
 fn update(asked: Settings, fields: &[Field], revision: u64) -> Update {
     let named = |field| fields.contains(&field);
     let rights = named(Field::ApprovalPolicy) || named(Field::Sandbox);
-    let limits = named(Field::Limits) || named(Field::TableFull);
+    let limits = named(Field::Limits) || named(Field::TableFull) || named(Field::MinConfidence);
     Update {
         if_revision: Some(revision),
         cwd: named(Field::Cwd).then_some(asked.defaults.cwd),
@@ -105,6 +116,7 @@ fn update(asked: Settings, fields: &[Field], revision: u64) -> Update {
         rights: rights.then_some(asked.rights),
         interactive: named(Field::Interactive).then_some(asked.interactive),
         limits: limits.then_some(asked.limits),
+        process_limits: named(Field::ProcessLimits).then_some(asked.process_limits),
     }
 }
 
@@ -134,7 +146,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::GetSessionRequest>,
     ) -> Result<Response<pb::GetSessionResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let view = self.view(&session).await?;
         let session = Some(self.to_wire(&session, &view));
         Ok(Response::new(pb::GetSessionResponse { session }))
@@ -146,8 +158,12 @@ impl SessionService for SessionApi {
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
         let caller = Caller::of(&request)?;
         let wire = request.get_ref();
-        let page = convert::page(&["ListSessions", caller.owner.as_str()], wire.page_size, &wire.page_token)?;
-        let all = self.shared.host.sessions(&caller.owner);
+        let list = ["ListSessions", caller.owner.as_str(), caller.role.as_str()];
+        let page = convert::page(&list, wire.page_size, &wire.page_token)?;
+        let all = match caller.role {
+            Role::Agent => self.shared.host.sessions(&caller.owner),
+            Role::Reviewer => self.shared.host.all_sessions(),
+        };
         let (handles, next_page_token) = page.cut(all, |session| (session.number(), 0));
         let mut sessions = Vec::with_capacity(handles.len());
         for handle in handles {
@@ -163,7 +179,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::UpdateSessionRequest>,
     ) -> Result<Response<pb::UpdateSessionResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let caller = Caller::of(&request)?.clone();
         let pb::UpdateSessionRequest { config, update_mask, policy_revision, .. } = request.into_inner();
         let fields = convert::mask(update_mask)?;
@@ -190,7 +206,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::CloseSessionRequest>,
     ) -> Result<Response<pb::CloseSessionResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let host = self.shared.host.clone();
         // A caller that goes away does not stop it.
         let closing = tokio::spawn(async move { host.close(&session).await });
@@ -203,7 +219,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::WatchSessionRequest>,
     ) -> Result<Response<Self::WatchSessionStream>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let wire = request.get_ref();
         let (_, last) = session.events();
         if let Some(after) = wire.after_sequence.filter(|after| *after > last) {
@@ -211,7 +227,10 @@ impl SessionService for SessionApi {
         }
         let terms = self.shared.terms(convert::keepalive(wire.keepalive_interval_ms))?;
         let events = session.watch(wire.after_sequence);
-        Ok(Response::new(answers(Watching { events, clock: self.shared.host.clock() }, terms)))
+        Ok(Response::new(answers(
+            Watching { events, clock: self.shared.host.clock(), session: session.id().clone() },
+            terms,
+        )))
     }
 
     async fn hold_deadlines(
@@ -243,14 +262,14 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::InterruptRequest>,
     ) -> Result<Response<pb::InterruptResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let turn = convert::turn(&request.get_ref().turn_id)?;
         let Some(report) = session.interrupt(turn).await else {
             return Err(status::session_not_found(session.id().as_str()));
         };
         Ok(Response::new(pb::InterruptResponse {
             waits_ended: report.waits,
-            approvals_withdrawn: 0,
+            approvals_withdrawn: report.withdrawn,
             alive_process_ids: report.alive.into_iter().map(|process| process.get()).collect(),
             one_shot_process_ids: report.one_shots.into_iter().map(|process| process.get()).collect(),
         }))
@@ -260,7 +279,7 @@ impl SessionService for SessionApi {
         &self,
         request: Request<pb::CleanBackgroundTerminalsRequest>,
     ) -> Result<Response<pb::CleanBackgroundTerminalsResponse>, Status> {
-        let session = self.shared.named(&request, &request.get_ref().session_id)?;
+        let session = self.shared.overseen(&request, &request.get_ref().session_id)?;
         let turn = convert::turn(&request.get_ref().turn_id)?;
         tracing::debug!(session = %session.id(), ?turn, "a session is cleaned");
         let Some(report) = session.clean().await else {
@@ -277,6 +296,7 @@ impl SessionService for SessionApi {
 struct Watching {
     events: FeedReader,
     clock: Clock,
+    session: SessionId,
 }
 
 impl Source for Watching {
@@ -286,7 +306,7 @@ impl Source for Watching {
     async fn next(&mut self) -> Option<Result<pb::WatchSessionResponse, Status>> {
         use pb::watch_session_response::Item;
         let item = match self.events.next().await {
-            NextEvent::Event(event) => Item::Event(convert::event(self.clock, &event)),
+            NextEvent::Event(event) => Item::Event(convert::event(self.clock, &self.session, &event)),
             NextEvent::Gap { from, to } => Item::FeedGap(pb::FeedGap { start: from, end: to }),
             NextEvent::Ended => return None,
         };

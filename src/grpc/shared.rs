@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Status};
 
-use super::auth::Caller;
+use super::auth::{Caller, Role};
 use super::server::SessionDefaults;
 use super::stream::Terms;
 use super::{convert, status};
 use crate::core::ids::{ProcessId, SessionId};
-use crate::core::session::TargetError;
-use crate::host::{CallError, Host, Opened, SessionHandle};
+use crate::core::session::ControlError;
+use crate::host::{Host, Opened, SessionHandle};
 
 /// Sessions of one owner: far beyond what agents open, and each costs a task and a feed.
 pub(super) const SESSIONS_PER_OWNER: usize = 1_024;
@@ -32,15 +32,33 @@ impl Shared {
         Self { host, defaults: Arc::new(defaults), streams: Arc::new(Semaphore::new(STREAMS_MAX)) }
     }
 
-    /// The session that a request names, if its caller may see it.
+    /// The session that a request is about, if it is its caller's own.
     pub(super) fn named<T>(&self, request: &Request<T>, session: &str) -> Result<SessionHandle, Status> {
         self.session(Caller::of(request)?, session)
     }
 
-    /// A session that the caller may see.
+    /// The session that a request looks at, changes or stops: its caller's own, or to a reviewer any.
+    pub(super) fn overseen<T>(&self, request: &Request<T>, session: &str) -> Result<SessionHandle, Status> {
+        self.visible(Caller::of(request)?, session)
+    }
+
+    /// A session of the caller.
     pub(super) fn session(&self, caller: &Caller, id: &str) -> Result<SessionHandle, Status> {
         let id = convert::session_id(id)?;
-        self.host.session(&caller.owner, &SessionId::new(id)).ok_or_else(|| {
+        self.found(id, self.host.session(&caller.owner, &SessionId::new(id)))
+    }
+
+    /// A session that the caller may see: its own, or to a reviewer any.
+    pub(super) fn visible(&self, caller: &Caller, id: &str) -> Result<SessionHandle, Status> {
+        if caller.role < Role::Reviewer {
+            return self.session(caller, id);
+        }
+        let id = convert::session_id(id)?;
+        self.found(id, self.host.any_session(&SessionId::new(id)))
+    }
+
+    fn found(&self, id: &str, session: Option<SessionHandle>) -> Result<SessionHandle, Status> {
+        session.ok_or_else(|| {
             // A server that shuts down has put its sessions away already.
             if self.host.draining().is_cancelled() {
                 status::draining()
@@ -78,7 +96,6 @@ impl Shared {
         process: ProcessId,
         attempt: u32,
     ) -> Result<Opened, Status> {
-        let place = self.place(session);
         let number = match attempt {
             0 => None,
             attempt => match crate::core::ids::AttemptNumber::new(attempt) {
@@ -88,9 +105,6 @@ impl Shared {
         };
         match session.open(process, number).await {
             Some(opened) => Ok(opened),
-            None if attempt == 0 => {
-                Err(place.call(CallError::Refused(TargetError::Unknown { process }), status::Place::target))
-            }
             None => Err(self.missing(session, process, attempt).await),
         }
     }
@@ -99,6 +113,8 @@ impl Shared {
     async fn missing(&self, session: &SessionHandle, process: ProcessId, attempt: u32) -> Status {
         let place = self.place(session);
         match session.process(process).await {
+            // A question about it is open: it has no output yet.
+            Ok(_) if attempt == 0 => place.control(process, ControlError::Starting { process }),
             Ok(_) => place.attempt_not_found(process, attempt),
             Err(error) => place.call(error, status::Place::target),
         }

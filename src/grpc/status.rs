@@ -13,14 +13,16 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 use super::auth::Role;
-use super::convert::{InvalidField, exit_reason, timestamp};
+use super::convert::{InvalidField, exit_reason, state_to_wire, timestamp, verdict_to_wire};
 use super::pb::ErrorReason;
 use crate::core::command::InvalidCommand;
 use crate::core::ids::{AttemptNumber, ProcessId, RequestId, SessionId};
-use crate::core::policy::Unsupported;
+use crate::core::orchestrate::Forbidden;
+use crate::core::policy::ReviewerMissing;
 use crate::core::process::{Exit, ExitStatus};
 use crate::core::session::{
-    ControlError, ControlFailure, HoldError, StartError, TargetError, UpdateError, WriteError,
+    ControlError, ControlFailure, DecideError, HoldError, NotApproved, StartError, TargetError, UpdateError,
+    WriteError,
 };
 use crate::core::spawn::SpawnError;
 use crate::host::clock::Clock;
@@ -170,16 +172,6 @@ pub(super) fn undetailed(bare: &Status, path: &str) -> Option<Status> {
     }
 }
 
-/// A resource limit that nothing here enforces.
-pub(super) fn limit_unenforceable(field: &str) -> Status {
-    let message =
-        format!("{field}: this version enforces no resource limits, and ignores none; leave it out");
-    Refusal::new(ErrorReason::LimitUnenforceable, &message)
-        .fact("limit", field.rsplit('.').next().unwrap_or(field))
-        .state("RESOURCE_LIMIT", field)
-        .into()
-}
-
 /// More than the caller may give itself, or more than anybody may.
 pub(super) fn widening(field: &str, role: Role) -> Status {
     let message = match role {
@@ -191,19 +183,14 @@ pub(super) fn widening(field: &str, role: Role) -> Status {
     Refusal::new(ErrorReason::WideningDenied, message).fact("field", field).into()
 }
 
-/// Rights that this version cannot honour, and so refuses; the message is the way out.
-pub(super) fn unsupported(unsupported: Unsupported) -> Status {
-    let feature = match unsupported {
-        Unsupported::ApprovalPolicy => "approvals",
-        Unsupported::StrictReview => "strict_review",
-        Unsupported::Sandbox => "sandbox",
-        Unsupported::SandboxPermissions => "sandbox_permissions",
-    };
-    let message = format!(
-        "{unsupported}. What runs today is approval_policy.mode NEVER with sandbox.kind FULL_ACCESS and \
-         sandbox.network.mode ON; an agent may ask for it where the server's default allows it"
-    );
-    not_implemented(feature, &message)
+/// Strict review without anybody who could do it.
+pub(super) fn reviewer_missing(missing: ReviewerMissing) -> Status {
+    Refusal::new(ErrorReason::ReviewerNotConfigured, missing).state("REVIEWER", "automatic").into()
+}
+
+/// The `reason` of a status of ours.
+pub(super) fn reason_of(status: &Status) -> String {
+    status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
 }
 
 /// The server takes no new work.
@@ -333,6 +320,51 @@ pub(super) fn input_abandoned(process: ProcessId, committed: u64) -> Status {
         .into()
 }
 
+fn forbidden(why: &Forbidden) -> Status {
+    let message = format!("the command may not run: {why}");
+    match why {
+        Forbidden::Escalation => Refusal::new(ErrorReason::EscalationForbidden, message),
+        Forbidden::Rule { rule, .. } | Forbidden::RulePrompt { rule } => {
+            Refusal::new(ErrorReason::CommandForbidden, message).fact("rule", rule)
+        }
+        Forbidden::Danger { danger } => {
+            Refusal::new(ErrorReason::CommandForbidden, message).fact("rule", danger)
+        }
+    }
+    .into()
+}
+
+fn too_many_questions(limit: usize) -> Status {
+    let message = format!("the session has {limit} open questions, its limit; wait for answers");
+    Refusal::new(ErrorReason::SessionLimit, message)
+        .fact("resource", "questions")
+        .fact("limit", limit)
+        .quota("questions", RETRY)
+        .into()
+}
+
+/// No question of this id, or not for this caller.
+pub(super) fn approval_not_found(approval: &str) -> Status {
+    Refusal::new(ErrorReason::ApprovalNotFound, format!("there is no approval question {approval}"))
+        .fact("approval_id", approval)
+        .resource("unified_exec.v1.Approval", approval)
+        .into()
+}
+
+/// No grant of this id.
+pub(super) fn grant_not_found(grant: &str) -> Status {
+    Refusal::new(ErrorReason::GrantNotFound, format!("the session has no grant {grant}"))
+        .fact("grant_id", grant)
+        .resource("unified_exec.v1.Grant", grant)
+        .into()
+}
+
+/// The reviewer decided about something else than what is asked.
+pub(super) fn digest_mismatch(approval: &str) -> Status {
+    let message = format!("the digest is not that of question {approval}; read the question again");
+    Refusal::new(ErrorReason::DigestMismatch, message).fact("approval_id", approval).into()
+}
+
 /// What the words of an error do not say: whose session it is about, and what time it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
@@ -357,10 +389,12 @@ impl Place<'_> {
         })
     }
 
-    fn start(self, error: StartError, shell: bool) -> Status {
+    pub(super) fn start(self, error: StartError, shell: bool) -> Status {
         match error {
             StartError::Invalid(invalid) => invalid_command("command.", invalid),
-            StartError::Unsupported(refused) => unsupported(refused),
+            StartError::Forbidden(why) => forbidden(&why),
+            StartError::NotApproved(refused) => self.not_approved(refused),
+            StartError::TooManyQuestions { limit } => too_many_questions(limit),
             StartError::Spawn(error) => spawn(error, shell),
             StartError::TableFull { limit } => Refusal::new(ErrorReason::TableFull, error)
                 .fact("limit", limit)
@@ -418,6 +452,80 @@ impl Place<'_> {
                     .into()
             }
             WriteError::RequestReused { ref request } => request_reused(&error, request),
+            WriteError::NotStarted { process } => Refusal::new(ErrorReason::ProcessStarting, error)
+                .fact("process_id", process)
+                .state("PROCESS", process)
+                .into(),
+            WriteError::NewTerminal { process, cause } => {
+                Refusal::new(ErrorReason::NewTerminalRequired, error)
+                    .fact("process_id", process)
+                    .fact("cause", cause)
+                    .state("PROCESS", process)
+                    .into()
+            }
+            WriteError::Forbidden { process } => {
+                Refusal::new(ErrorReason::StdinForbidden, error).fact("process_id", process).into()
+            }
+            WriteError::ReviewTooLarge { process, bytes, limit } => {
+                Refusal::new(ErrorReason::StdinReviewTooLarge, &error)
+                    .fact("process_id", process)
+                    .fact("bytes", bytes)
+                    .fact("limit", limit)
+                    .field("input", &error)
+                    .into()
+            }
+            WriteError::ReviewNul { process, .. } => Refusal::new(ErrorReason::StdinReviewNul, &error)
+                .fact("process_id", process)
+                .field("input", &error)
+                .into(),
+            WriteError::NotApproved(refused) => self.not_approved(refused),
+            WriteError::TooManyQuestions { limit } => too_many_questions(limit),
+        }
+    }
+
+    fn not_approved(self, refused: NotApproved) -> Status {
+        let refusal = |reason| Refusal::new(reason, &refused);
+        match &refused {
+            NotApproved::Declined { approval, .. } => {
+                refusal(ErrorReason::ApprovalDeclined).fact("approval_id", approval)
+            }
+            NotApproved::TurnAborted { approval, turn, .. } => {
+                refusal(ErrorReason::TurnAborted).fact("approval_id", approval).fact("turn_id", turn)
+            }
+            NotApproved::Expired { approval } => {
+                refusal(ErrorReason::ApprovalExpired).fact("approval_id", approval)
+            }
+            NotApproved::ReviewFailed { approval, cause } => {
+                refusal(ErrorReason::ReviewFailed).fact("approval_id", approval).fact("cause", cause)
+            }
+            NotApproved::Stale { process } => refusal(ErrorReason::TicketStale).fact("process_id", process),
+        }
+        .into()
+    }
+
+    /// A question was not answered.
+    pub(super) fn decide(self, error: DecideError) -> Status {
+        match &error {
+            DecideError::Unknown { approval } => approval_not_found(approval.as_str()),
+            DecideError::NotOpen { approval, state } => {
+                let state = state_to_wire(state).as_str_name().trim_start_matches("APPROVAL_STATE_");
+                Refusal::new(ErrorReason::ApprovalNotOpen, &error)
+                    .fact("approval_id", approval)
+                    .fact("state", state)
+                    .state("APPROVAL", approval)
+                    .into()
+            }
+            DecideError::NotAllowed { approval, verdict } => {
+                let verdict = verdict_to_wire(*verdict).as_str_name().trim_start_matches("VERDICT_");
+                Refusal::new(ErrorReason::VerdictNotAllowed, &error)
+                    .fact("approval_id", approval)
+                    .fact("verdict", verdict)
+                    .state("VERDICT", verdict)
+                    .into()
+            }
+            DecideError::Rule { .. } | DecideError::RuleEmpty => {
+                Refusal::new(ErrorReason::InvalidField, &error).field("prefix_rule", &error).into()
+            }
         }
     }
 
@@ -504,7 +612,7 @@ impl Place<'_> {
 
     pub(super) fn update(self, error: UpdateError) -> Status {
         match error {
-            UpdateError::Unsupported(refused) => unsupported(refused),
+            UpdateError::ReviewerMissing(missing) => reviewer_missing(missing),
             UpdateError::RevisionChanged { in_force, asked } => {
                 Refusal::new(ErrorReason::PolicyRevisionMismatch, error)
                     .fact("expected", asked)

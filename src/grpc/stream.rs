@@ -78,6 +78,7 @@ signs! {
     AttachResponse => pb::attach_response::Item,
     InteractResponse => pb::interact_response::Item,
     WatchSessionResponse => pb::watch_session_response::Item,
+    WatchApprovalsResponse => pb::watch_approvals_response::Item,
 }
 
 struct Running<S> {

@@ -4,27 +4,33 @@
 //! answered. It never waits for anything but its next input: starting, pumping and searching are tasks of their own.
 //! At one instant events come before calls and calls before deadlines; `docs/determinism.md` tells why.
 
+mod ask;
 mod perform;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use super::board::Board;
 use super::clock::Clock;
 use super::feed::Feed;
 use super::handle::Opened;
 use super::log::OutputLog;
-use super::ports::{Control, Spawned, Spawner};
+use super::ports::{Control, GateAnswer, Spawned};
 use super::pump::{Order, PUMP_ORDERS_BOUND, Pump};
+use super::registry::{Owner, Ports};
 use super::stream::Update;
-use crate::core::ids::{AttemptNumber, CallId, ProcessId};
+use crate::core::ids::{AttemptNumber, CallId, ConnectionId, ProcessId, SessionId};
 use crate::core::output::Flow;
+use crate::core::policy::{Host, NetworkRule};
 use crate::core::session::{Call, Event, Session};
 use crate::core::spawn::SpawnError;
 use crate::core::time::Instant;
+
+use ask::{Carrier, Pending};
 
 /// Events that may wait for a driver; a pump that finds it full waits, and with it its child.
 const EVENTS_BOUND: usize = 256;
@@ -40,6 +46,13 @@ pub(super) enum Happened {
     Event(Event),
     /// A log has grown; how far is seen when it is looked at, however many pieces came.
     Grown { process: ProcessId, attempt: AttemptNumber },
+    /// A child wants to connect.
+    Connecting {
+        process: ProcessId,
+        connection: ConnectionId,
+        to: (Host, u16),
+        reply: oneshot::Sender<GateAnswer>,
+    },
     /// A spawn has ended.
     Spawned { process: ProcessId, attempt: AttemptNumber, result: Result<Spawned, SpawnError>, at: Instant },
 }
@@ -65,6 +78,8 @@ pub(super) enum Asked {
 pub(super) enum Notice {
     /// Its client went away before the answer.
     Dropped(CallId),
+    /// Nobody waits for the answer to a connection any more.
+    ConnectionGone(ConnectionId),
     /// Its stream carried output beyond what the core knew when it answered.
     Read { process: ProcessId, attempt: AttemptNumber, to: u64 },
 }
@@ -105,6 +120,17 @@ struct Held {
     running: Option<Running>,
     outputs_closed: bool,
     tree_gone: bool,
+    /// Carries its connections, if its network is proxied.
+    carrier: Option<Carrier>,
+}
+
+/// Who a session is, to others.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) session: SessionId,
+    pub(super) owner: Owner,
+    pub(super) labels: Arc<BTreeMap<String, String>>,
+    pub(super) board: Arc<Board>,
 }
 
 #[derive(Debug)]
@@ -123,8 +149,14 @@ struct Caller {
 #[derive(Debug)]
 pub(super) struct Driver {
     session: Session,
+    identity: Identity,
     clock: Clock,
-    spawner: Arc<dyn Spawner>,
+    ports: Ports,
+    /// The owner's rules for connections that the session knows of.
+    owner_network: Option<Arc<[NetworkRule]>>,
+    pending: Pending,
+    /// Counts the connections of its children.
+    connections: Arc<AtomicU64>,
     events: mpsc::Sender<Happened>,
     happened: mpsc::Receiver<Happened>,
     asked: mpsc::Receiver<Asked>,
@@ -146,7 +178,13 @@ enum Turn {
 }
 
 impl Driver {
-    pub(super) fn new(session: Session, clock: Clock, spawner: Arc<dyn Spawner>) -> (Self, Lines) {
+    pub(super) fn new(
+        session: Session,
+        identity: Identity,
+        clock: Clock,
+        ports: Ports,
+        owner_network: Option<Arc<[NetworkRule]>>,
+    ) -> (Self, Lines) {
         let (events, happened) = mpsc::channel(EVENTS_BOUND);
         let (asked_tx, asked) = mpsc::channel(CALLS_BOUND);
         let notices = Arc::new(Notices::default());
@@ -155,8 +193,12 @@ impl Driver {
         let (callers, processes, watches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let driver = Self {
             session,
+            identity,
             clock,
-            spawner,
+            ports,
+            owner_network,
+            pending: Pending::default(),
+            connections: Arc::default(),
             events,
             happened,
             asked,
@@ -196,6 +238,7 @@ impl Driver {
             }
         }
         self.feed.end();
+        self.identity.board.forget(&self.identity.session);
         for watch in self.watches.values() {
             watch.abort();
         }
@@ -217,6 +260,10 @@ impl Driver {
     fn on_happened(&mut self, happened: Happened) {
         let event = match happened {
             Happened::Event(event) => Some(event),
+            Happened::Connecting { process, connection, to, reply } => {
+                self.look_at_owner_network();
+                Some(self.connecting(process, connection, to, reply))
+            }
             Happened::Grown { process, attempt } => self.look_at_log(process, attempt),
             Happened::Spawned { process, attempt, result, at } => {
                 self.on_spawned(process, attempt, result, at)
@@ -246,6 +293,7 @@ impl Driver {
         held.tree_gone |= matches!(event, Event::TreeGone { .. });
         if held.outputs_closed && held.tree_gone {
             held.running = None;
+            held.carrier = None;
         }
     }
 
@@ -255,6 +303,7 @@ impl Driver {
                 self.callers.remove(&call);
                 Event::CallDropped { call }
             }
+            Notice::ConnectionGone(connection) => self.connection_gone(connection),
             Notice::Read { process, attempt, to } => Event::Read { process, attempt, to },
         };
         self.session.on_event(self.clock.now(), event);
@@ -277,11 +326,22 @@ impl Driver {
         at: Instant,
     ) -> Option<Event> {
         let events = self.events.clone();
-        let held = self.processes.get_mut(&process)?.iter_mut().find(|held| held.number == attempt)?;
+        self.held(process, attempt)?;
         let spawned = match result {
             Ok(spawned) => spawned,
-            Err(error) => return Some(Event::SpawnFailed { process, attempt, error }),
+            Err(error) => {
+                // Nothing was said in it: what is read is the attempt before, if there was one.
+                if let Some(attempts) = self.processes.get_mut(&process) {
+                    // Whoever has opened it already need not wait for anything.
+                    attempts.iter().filter(|held| held.number == attempt).for_each(|held| held.log.close());
+                    attempts.retain(|held| held.number != attempt || attempt == AttemptNumber::FIRST);
+                }
+                return Some(Event::SpawnFailed { process, attempt, error });
+            }
         };
+        let carrier = spawned.proxy.map(|listener| self.carry(process, listener));
+        let held = self.processes.get_mut(&process)?.iter_mut().find(|held| held.number == attempt)?;
+        held.carrier = carrier;
         let (orders, on_orders) = mpsc::channel(PUMP_ORDERS_BOUND);
         held.running = Some(Running { control: Arc::clone(&spawned.control), orders });
         let pump =
@@ -293,6 +353,7 @@ impl Driver {
     fn on_asked(&mut self, asked: Asked) {
         match asked {
             Asked::Call { id, call, flow, updates } => {
+                self.look_at_owner_network();
                 // Its client may have gone while it waited here, before anybody could hear of it.
                 let gone = updates.is_closed();
                 self.callers.insert(id, Caller { flow, updates });

@@ -12,13 +12,15 @@ use super::log::OutputLog;
 use super::ports::Control;
 use super::registry::Owner;
 use super::stream::{CallStream, StreamOptions, UPDATES_BOUND, Update};
+use crate::core::approval::{Approval, Grant};
 use crate::core::command::TerminalSize;
-use crate::core::ids::{AttemptNumber, CallId, ProcessId, SessionId, TurnId};
+use crate::core::ids::{AttemptNumber, CallId, GrantId, ProcessId, SessionId, TurnId};
 use crate::core::output::Flow;
 use crate::core::process::{EndReason, Exit};
 use crate::core::session::{
-    Answer, AttemptView, Call, ControlError, EndReport, Exec, Hold, HoldError, InterruptReport, ProcessView,
-    SessionView, TargetError, Update as Change, UpdateError, WaitFor, WaitResult, Write,
+    Answer, AttemptView, Call, ControlError, Decide, DecideError, EndReport, Exec, Hold, HoldError,
+    InterruptReport, ProcessView, SessionView, TargetError, Update as Change, UpdateError, WaitFor,
+    WaitResult, Write,
 };
 use crate::core::signal::{Scope, Signal};
 use crate::core::time::Instant;
@@ -90,10 +92,10 @@ impl SessionHandle {
         id: SessionId,
         owner: Owner,
         number: u64,
-        labels: BTreeMap<String, String>,
+        labels: Arc<BTreeMap<String, String>>,
         lines: Lines,
     ) -> Self {
-        Self { id, owner, number, labels: Arc::new(labels), lines, calls: Arc::new(AtomicU64::new(0)) }
+        Self { id, owner, number, labels, lines, calls: Arc::new(AtomicU64::new(0)) }
     }
 
     /// Its rank among the sessions of its host, by creation.
@@ -233,6 +235,38 @@ impl SessionHandle {
         }
     }
 
+    /// Answers a question.
+    pub async fn decide(&self, decide: Decide) -> Result<Approval, CallError<DecideError>> {
+        match self.ask(Call::Decide(decide)).await {
+            Some(Answer::Decided(result)) => result.map(|approval| *approval).map_err(CallError::Refused),
+            _ => Err(CallError::SessionGone),
+        }
+    }
+
+    /// Lists questions, oldest first; `None` if the session is over.
+    pub async fn approvals(&self, include_closed: bool) -> Option<Vec<Approval>> {
+        match self.ask(Call::Approvals { include_closed }).await {
+            Some(Answer::Approvals(approvals)) => Some(approvals),
+            _ => None,
+        }
+    }
+
+    /// Lists kept approvals, oldest first; `None` if the session is over.
+    pub async fn grants(&self) -> Option<Vec<Grant>> {
+        match self.ask(Call::Grants).await {
+            Some(Answer::Grants(grants)) => Some(grants),
+            _ => None,
+        }
+    }
+
+    /// Takes a kept approval back; `None` if there is none of this id.
+    pub async fn revoke(&self, grant: GrantId) -> Option<Grant> {
+        match self.ask(Call::Revoke { grant }).await {
+            Some(Answer::Revoked(revoked)) => revoked.map(|grant| *grant),
+            _ => None,
+        }
+    }
+
     /// Follows a process: it counts as having a client until the answer is dropped.
     pub async fn follow(&self, process: ProcessId) -> Following {
         let (updates, guard) = self.send(Call::Attach { process }, Flow::DropWithGap).await;
@@ -294,6 +328,8 @@ pub struct Following {
 /// What a client that follows a process hears.
 #[derive(Debug)]
 pub enum Followed {
+    /// The first attempt was denied, and a second one follows.
+    AttemptDenied(AttemptView),
     /// A further attempt runs.
     AttemptStarted(AttemptView),
     /// The process has ended; told once, also to those who come later.
@@ -308,8 +344,9 @@ impl Following {
         loop {
             match self.updates.recv().await {
                 Some(Update::AttemptStarted { attempt, .. }) => return Followed::AttemptStarted(attempt),
+                Some(Update::AttemptDenied { attempt, .. }) => return Followed::AttemptDenied(attempt),
                 Some(Update::Exited { exit }) => return Followed::Exited(exit),
-                Some(Update::Collecting { .. } | Update::Started { .. }) => {}
+                Some(Update::Collecting { .. } | Update::Started { .. } | Update::Asking { .. }) => {}
                 Some(Update::Answer { answer, .. }) => {
                     self.guard.answered();
                     return Followed::Over(match *answer {

@@ -239,6 +239,11 @@ impl LogReader {
         self.cursor
     }
 
+    /// Whether there is something that the reader has not got.
+    pub fn lags(&self) -> bool {
+        self.cursor < self.log.end()
+    }
+
     /// The next bytes, at most `max_bytes` (and at least one) of one stream; waits until there are any. Small pieces
     /// that have gathered come as one. Cancel-safe.
     pub async fn next(&mut self, max_bytes: usize) -> Next {

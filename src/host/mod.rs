@@ -13,6 +13,7 @@
 //! What runs in here reads time only from tokio's clock, through [`clock`], and spawns tasks only in the places that
 //! own them. It knows neither gRPC nor how a child is started: that is behind [`ports::Spawner`].
 
+pub mod board;
 pub mod clock;
 mod driver;
 pub mod feed;
@@ -22,7 +23,9 @@ pub mod pattern;
 pub mod ports;
 mod pump;
 mod registry;
+pub mod reviewers;
+pub mod rulebooks;
 pub mod stream;
 
 pub use handle::{CallError, Followed, Following, Opened, SessionHandle};
-pub use registry::{CreateError, Host, Owner, Settings};
+pub use registry::{CreateError, Host, Owner, Ports, Settings};

@@ -22,22 +22,46 @@ use crate::core::approval::{Question, Review};
 use crate::core::command::TerminalSize;
 use crate::core::ids::SessionId;
 use crate::core::output::Stream;
-use crate::core::policy::{Assessment, NetworkRule};
+use crate::core::policy::{Assessment, Egress, Host, NetworkRule};
 use crate::core::process::ExitStatus;
+use crate::core::session::FeedEvent;
 use crate::core::signal::{Scope, Signal};
 use crate::core::spawn::{Descendant, Enforced, LimitMechanism, ResourceUsage, SpawnError, SpawnPlan};
 use crate::core::time::Instant;
+use crate::host::Owner;
 
 /// A set of rules for commands and connections. Answers from memory: reading and watching files is its own affair.
 pub trait Rulebook: Send + Sync + fmt::Debug {
-    /// What the rules say of `argv`, started in `cwd`. Never blocks, and takes time in proportion to the command.
-    fn assess(&self, argv: &[String], cwd: &str) -> Assessment;
+    /// What the rules say of `argv`, started in `cwd`. Never blocks: what takes long to read is answered later.
+    fn assess(&self, argv: Vec<String>, cwd: String) -> Assessing;
 
     /// The rules for connections that the server's owner set and no session may loosen; `None` if there are none.
     fn owner_network(&self) -> Option<Arc<[NetworkRule]>>;
 
     /// Adds a rule that allows commands which begin with these words, so that the next [`Self::assess`] knows it.
     fn allow(&self, words: Vec<String>) -> BoxFuture<Result<(), AddRuleError>>;
+
+    /// Whether rules can be given at all, here.
+    fn takes_rules(&self) -> bool {
+        true
+    }
+}
+
+/// What the rules say of a command.
+pub enum Assessing {
+    /// This.
+    Now(Assessment),
+    /// What comes of this.
+    Later(BoxFuture<Assessment>),
+}
+
+impl fmt::Debug for Assessing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(assessment) => f.debug_tuple("Now").field(assessment).finish(),
+            Self::Later(_) => f.write_str("Later"),
+        }
+    }
 }
 
 /// Why a rule was not added.
@@ -56,6 +80,14 @@ pub enum AddRuleError {
         words: Vec<String>,
         /// Why.
         reason: String,
+    },
+    /// Another rule asks or forbids, so that this one would have no effect.
+    #[error("a rule for {words:?} would have no effect: {rule} is stricter; change that one")]
+    Overruled {
+        /// The words.
+        words: Vec<String>,
+        /// The rule that decides, and where it stands.
+        rule: String,
     },
     /// The file could not be written.
     #[error("the file of rules could not be written: {reason}")]
@@ -84,6 +116,49 @@ pub struct Asked {
     pub labels: Arc<BTreeMap<String, String>>,
     /// The question.
     pub question: Arc<Question>,
+}
+
+/// Keeps a record of what was asked, answered, started and refused. Returns at once; writing is its own affair, and so
+/// is saying what it could not keep.
+pub trait Audit: Send + Sync + fmt::Debug {
+    /// Records an event of a session.
+    fn record(&self, session: &SessionId, owner: &Owner, event: &FeedEvent);
+}
+
+/// Carries the connections of children whose network is proxied, as far as a gate opens.
+pub trait Proxy: Send + Sync + fmt::Debug {
+    /// Serves one child: every connection that `listener` accepts. Dropping the future ends all of them and withdraws
+    /// every question that they wait for; it resolves by itself only if the listener is of no use, after saying so in
+    /// the log. Must be polled within a runtime.
+    fn serve(&self, listener: std::net::TcpListener, gate: Arc<dyn Gate>) -> BoxFuture<()>;
+
+    /// Whether it carries any connection at all.
+    fn carries(&self) -> bool {
+        true
+    }
+}
+
+/// Decides on the connections of one child.
+pub trait Gate: Send + Sync + fmt::Debug {
+    /// May the child connect there? Resolves once that is settled, which takes as long as a question is open. Dropped
+    /// when nobody waits for the answer any more: the client has gone, or the child is being ended.
+    ///
+    /// Also asked about an address by itself when a name that was let through turns out to have one that a rule asks
+    /// about.
+    fn open(&self, host: Host, port: u16) -> BoxFuture<GateAnswer>;
+}
+
+/// What a gate says of one connection.
+#[derive(Clone, Debug)]
+pub enum GateAnswer {
+    /// Let it through, within the rules that were frozen for the child: they also judge what a name resolves to, and
+    /// what they refuse stays refused whatever this answer says.
+    Allowed(Arc<Egress>),
+    /// Refuse it.
+    Refused {
+        /// Why, and the way out, for whoever reads the child's output: part of a sentence, such as `no rule allows it`.
+        reason: String,
+    },
 }
 
 /// A future behind a seam.

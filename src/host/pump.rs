@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::driver::Happened;
 use super::log::OutputLog;
-use super::ports::{Control, Eof, Exit, Output, Stdin};
+use super::ports::{Control, Eof, Exit, Exited, Output, Stdin};
 use crate::core::ids::{AttemptNumber, ProcessId, WriteId};
 use crate::core::limits::FRAME_BYTES_MAX;
 use crate::core::session::{Event, WriteOutcome};
@@ -127,8 +127,8 @@ impl Pump {
         // The reader may have ended before: then nobody needs to know.
         reaped.send(()).ok();
         let (process, attempt) = (self.process, self.attempt);
-        let (status, usage, at) = (exited.status, exited.usage, exited.at);
-        self.tell(Event::Exited { process, attempt, status, usage, at }).await;
+        let Exited { status, usage, out_of_memory, at } = exited;
+        self.tell(Event::Exited { process, attempt, status, usage, out_of_memory, at }).await;
         control.tree_gone().await;
         self.tell(Event::TreeGone { process, attempt }).await;
     }

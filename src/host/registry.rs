@@ -8,16 +8,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::board::Board;
 use super::clock::Clock;
-use super::driver::Driver;
+use super::driver::{Driver, Identity};
 use super::handle::SessionHandle;
-use super::ports::Spawner;
+use super::ports::{Audit, BoxFuture, Gate, Proxy, Reviewer, Rulebook, Spawner};
+use super::reviewers::People;
+use super::rulebooks::NoRules;
 use crate::core::command::{Defaults, EnvVar};
 use crate::core::ids::{IdGenerator, SessionId};
 use crate::core::limits::Limits;
 use crate::core::policy::Rights;
 use crate::core::process::EndReason;
-use crate::core::session::{Config, EndReport, Session};
+use crate::core::session::{Config, EndReport, FeedEvent, Session};
+use crate::core::spawn::ResourceLimits;
 
 /// The authenticated principal that sessions belong to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,10 +52,53 @@ pub struct Settings {
     pub defaults: Defaults,
     /// Policy and profile; must pass [`Rights::check`].
     pub rights: Rights,
+    /// What each process may use.
+    pub process_limits: ResourceLimits,
     /// Its bounds.
     pub limits: Limits,
     /// Whether processes may outlive their calls.
     pub interactive: bool,
+}
+
+/// What a host works with.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    /// Starts children.
+    pub spawner: Arc<dyn Spawner>,
+    /// Says what the rules say.
+    pub rulebook: Arc<dyn Rulebook>,
+    /// Looks at questions before people do.
+    pub reviewer: Arc<dyn Reviewer>,
+    /// Carries the connections of children whose network is proxied.
+    pub proxy: Arc<dyn Proxy>,
+    /// Keeps a record.
+    pub audit: Arc<dyn Audit>,
+}
+
+impl Ports {
+    /// A spawner alone: no rules, no automatic reviewer, no proxy, no record.
+    pub fn of(spawner: Arc<dyn Spawner>) -> Self {
+        let (rulebook, reviewer) = (Arc::new(NoRules), Arc::new(People));
+        Self { spawner, rulebook, reviewer, proxy: Arc::new(Nothing), audit: Arc::new(Nothing) }
+    }
+}
+
+/// Carries no connection and keeps no record.
+#[derive(Clone, Copy, Debug)]
+struct Nothing;
+
+impl Proxy for Nothing {
+    fn serve(&self, _: std::net::TcpListener, _: Arc<dyn Gate>) -> BoxFuture<()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn carries(&self) -> bool {
+        false
+    }
+}
+
+impl Audit for Nothing {
+    fn record(&self, _: &SessionId, _: &Owner, _: &FeedEvent) {}
 }
 
 /// Why there is no new session.
@@ -74,7 +121,8 @@ pub struct Host(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    spawner: Arc<dyn Spawner>,
+    ports: Ports,
+    board: Arc<Board>,
     clock: Clock,
     /// The service's own environment, for sessions that inherit.
     inherited: Vec<EnvVar>,
@@ -87,9 +135,10 @@ struct Inner {
 
 impl Host {
     /// A host without sessions. All ids are drawn from `seed`.
-    pub fn new(spawner: Arc<dyn Spawner>, clock: Clock, inherited: Vec<EnvVar>, seed: u64) -> Self {
+    pub fn new(ports: Ports, clock: Clock, inherited: Vec<EnvVar>, seed: u64) -> Self {
         Self(Arc::new(Inner {
-            spawner,
+            ports,
+            board: Arc::default(),
             clock,
             inherited,
             sessions: Mutex::new(BTreeMap::new()),
@@ -109,9 +158,19 @@ impl Host {
         self.0.clock
     }
 
+    /// What it works with.
+    pub fn ports(&self) -> &Ports {
+        &self.0.ports
+    }
+
+    /// The questions of all its sessions.
+    pub fn board(&self) -> &Board {
+        &self.0.board
+    }
+
     /// Whether descendants of its children are held together by cgroups.
     pub fn uses_cgroups(&self) -> bool {
-        self.0.spawner.uses_cgroups()
+        self.0.ports.spawner.uses_cgroups()
     }
 
     /// The service's own environment.
@@ -141,10 +200,14 @@ impl Host {
             let mut ids = self.0.ids.lock().unwrap_or_else(PoisonError::into_inner);
             (SessionId::new(ids.session_id()), ids.seed())
         };
+        let owner_network = self.0.ports.rulebook.owner_network();
         let config = Config {
             id: id.clone(),
             defaults: settings.defaults,
             rights: settings.rights,
+            process_limits: settings.process_limits,
+            owner_network: owner_network.as_ref().map(|rules| rules.to_vec()),
+            automatic_reviewer: self.0.ports.reviewer.is_automatic(),
             limits: settings.limits,
             interactive: settings.interactive,
             seed,
@@ -157,7 +220,15 @@ impl Host {
         if sessions.values().filter(|session| *session.owner() == owner).count() >= sessions_max {
             return Err(CreateError::TooManySessions { limit: sessions_max });
         }
-        let (driver, lines) = Driver::new(session, self.0.clock, Arc::clone(&self.0.spawner));
+        let labels = Arc::new(labels);
+        let identity = Identity {
+            session: id.clone(),
+            owner: owner.clone(),
+            labels: Arc::clone(&labels),
+            board: Arc::clone(&self.0.board),
+        };
+        let (driver, lines) =
+            Driver::new(session, identity, self.0.clock, self.0.ports.clone(), owner_network);
         let number = self.0.created.fetch_add(1, Ordering::Relaxed) + 1;
         let handle = SessionHandle::new(id.clone(), owner, number, labels, lines);
         sessions.insert(id, handle.clone());
@@ -171,10 +242,22 @@ impl Host {
         self.sessions_now().get(id).filter(|session| session.owner() == owner).cloned()
     }
 
+    /// A session, whoever owns it: for reviewers, who see all of them.
+    pub fn any_session(&self, id: &SessionId) -> Option<SessionHandle> {
+        self.sessions_now().get(id).cloned()
+    }
+
     /// The sessions of `owner`, oldest first.
     pub fn sessions(&self, owner: &Owner) -> Vec<SessionHandle> {
         let mut sessions: Vec<SessionHandle> =
             self.sessions_now().values().filter(|session| session.owner() == owner).cloned().collect();
+        sessions.sort_by_key(SessionHandle::number);
+        sessions
+    }
+
+    /// The sessions of every owner, oldest first: for reviewers, who see all of them.
+    pub fn all_sessions(&self) -> Vec<SessionHandle> {
+        let mut sessions: Vec<SessionHandle> = self.sessions_now().values().cloned().collect();
         sessions.sort_by_key(SessionHandle::number);
         sessions
     }

@@ -6,15 +6,16 @@ use tokio::sync::mpsc;
 
 use super::handle::{CallError, CallGuard};
 use super::log::{LogReader, Next, OutputLog};
+use crate::core::approval::Question;
 use crate::core::ids::{AttemptNumber, ProcessId};
 use crate::core::limits::FRAME_BYTES_MAX;
 use crate::core::output::{Flow, Gap, Header, ModelText, Piece, ProcessState, Segment, complete_len, render};
 use crate::core::process::Exit;
 use crate::core::session::{Answer, AttemptView, CallResult, StartError, WriteError};
 
-/// Updates of one call that may wait for its client: two attempts with their logs, the start and the answer, and
-/// once more for a repeat that is told what it missed.
-pub(super) const UPDATES_BOUND: usize = 16;
+/// Updates of one call that may wait for its client: two questions, two attempts with their logs, the denial of the first,
+/// the start and the answer, and once more for a repeat that is told what it missed.
+pub(super) const UPDATES_BOUND: usize = 32;
 
 /// Bytes of the longest UTF-8 character.
 const CHARACTER_BYTES_MAX: u64 = 4;
@@ -24,6 +25,10 @@ const CHARACTER_BYTES_MAX: u64 = 4;
 pub(super) enum Update {
     /// Output of this attempt belongs to the call.
     Collecting { process: ProcessId, attempt: AttemptNumber, reader: LogReader },
+    /// Somebody is asked.
+    Asking { question: Arc<Question> },
+    /// The first attempt was denied, and a second one follows.
+    AttemptDenied { process: ProcessId, attempt: AttemptView },
     /// The attempt runs.
     AttemptStarted { process: ProcessId, attempt: AttemptView },
     /// The process exists.
@@ -37,12 +42,24 @@ pub(super) enum Update {
 /// What a client sees, in order. After `Result` or an error comes nothing.
 #[derive(Debug)]
 pub enum Item {
+    /// Somebody is asked, and the call waits.
+    Asking {
+        /// What.
+        question: Arc<Question>,
+    },
+    /// The first attempt was denied, and a second one follows.
+    AttemptDenied {
+        /// Whose.
+        process: ProcessId,
+        /// Which, with its end and its evidence.
+        attempt: Box<AttemptView>,
+    },
     /// An attempt runs.
     AttemptStarted {
         /// Whose.
         process: ProcessId,
         /// Which.
-        attempt: AttemptView,
+        attempt: Box<AttemptView>,
     },
     /// The process exists.
     Started {
@@ -177,8 +194,12 @@ impl CallStream {
                 self.reading = self.options.output.then_some((process, attempt, reader));
                 Ok(None)
             }
+            Some(Update::Asking { question }) => Ok(Some(Item::Asking { question })),
+            Some(Update::AttemptDenied { process, attempt }) => {
+                Ok(Some(Item::AttemptDenied { process, attempt: Box::new(attempt) }))
+            }
             Some(Update::AttemptStarted { process, attempt }) => {
-                Ok(Some(Item::AttemptStarted { process, attempt }))
+                Ok(Some(Item::AttemptStarted { process, attempt: Box::new(attempt) }))
             }
             Some(Update::Started { process, argv, cwd }) => Ok(Some(Item::Started { process, argv, cwd })),
             // Only those who follow are told, and this call has its answer to wait for.

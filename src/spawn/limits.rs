@@ -53,7 +53,7 @@ impl Plan {
     /// Makes a cgroup with these limits and moves `members` into it.
     pub(super) fn confine(&self, shared: &Shared, members: &[u32]) -> Result<Cgroup, SpawnError> {
         let failed = |error: io::Error| {
-            let limit = if self.memory_max.is_some() { "memory_bytes" } else { "pids_max" };
+            let limit = if self.memory_max.is_some() { "memory_bytes" } else { "max_pids" };
             SpawnError::LimitUnenforceable { limit, reason: format!("its cgroup cannot be made: {error}") }
         };
         let home = shared.home.as_ref().ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?;
@@ -98,10 +98,10 @@ pub(super) fn plan(
     if let Some(count) = limits.pids_max.map(u64::from) {
         if controllers.pids {
             plan.pids_max = Some(count);
-            plan.limit_by_cgroup("pids_max", count);
+            plan.limit_by_cgroup("max_pids", count);
         } else if user_namespace && !rustix::process::geteuid().is_root() {
             let all = within_ours(count.saturating_add(LAUNCHER_PROCESSES), Resource::Nproc);
-            plan.limit("pids_max", all.saturating_sub(LAUNCHER_PROCESSES), LimitKind::Nproc, all, all);
+            plan.limit("max_pids", all.saturating_sub(LAUNCHER_PROCESSES), LimitKind::Nproc, all, all);
         } else {
             return Err(no_pids());
         }
@@ -114,7 +114,7 @@ pub(super) fn plan(
     }
     if let Some(count) = limits.open_files_max.map(u64::from) {
         let count = within_ours(count, Resource::Nofile);
-        plan.limit("open_files_max", count, LimitKind::Nofile, count, count);
+        plan.limit("open_files", count, LimitKind::Nofile, count, count);
     }
     if let Some(bytes) = limits.file_size_bytes {
         let bytes = within_ours(bytes, Resource::Fsize);
@@ -132,9 +132,9 @@ pub(super) fn mechanisms(
     let cgroup = |has: bool| (has && has_launcher).then_some(LimitMechanism::Cgroup);
     vec![
         ("memory_bytes", cgroup(controllers.memory).or(process)),
-        ("pids_max", cgroup(controllers.pids)),
+        ("max_pids", cgroup(controllers.pids)),
         ("cpu_time_ms", process),
-        ("open_files_max", process),
+        ("open_files", process),
         ("file_size_bytes", process),
     ]
 }
@@ -146,7 +146,7 @@ fn within_ours(value: u64, resource: Resource) -> u64 {
 
 fn no_pids() -> SpawnError {
     SpawnError::LimitUnenforceable {
-        limit: "pids_max",
+        limit: "max_pids",
         reason: "this service has no delegated cgroup 2 controller `pids`, and the limit of the process counts all of \
                  the user's processes and none of root's; delegate the controller, or run the service as an ordinary \
                  user and the command in a sandbox"
@@ -175,7 +175,7 @@ mod tests {
     fn without_a_controller_processes_cannot_be_counted_outside_a_namespace() {
         let limits = ResourceLimits { pids_max: Some(10), ..ResourceLimits::default() };
         let refused = plan(&limits, NONE, false).unwrap_err();
-        assert!(matches!(refused, SpawnError::LimitUnenforceable { limit: "pids_max", .. }));
+        assert!(matches!(refused, SpawnError::LimitUnenforceable { limit: "max_pids", .. }));
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub struct Options {
     pub sandbox: Layers,
     /// Existing directories of the service itself, absolute: no command in a sandbox can see what is in them.
     pub hidden: Vec<PathBuf>,
+    /// Absolute paths, there or not, that no command in a sandbox with writable roots can write: they decide about
+    /// rights.
+    pub guarded: Vec<PathBuf>,
     /// The program that calls [`launcher::run_if_asked`] first in its `main`; without it this very program, if it is
     /// `uexec`. Nothing can be confined or limited without one.
     pub launcher: Option<PathBuf>,
@@ -117,6 +120,7 @@ impl LocalSpawner {
         let sandbox = Sandbox {
             layers: options.sandbox,
             hidden: options.hidden,
+            guarded: options.guarded,
             launcher: find_launcher(options.launcher.as_deref()),
             probed: OnceLock::new(),
         };

@@ -14,7 +14,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use unified_exec::core::command::{Command, Program};
 use unified_exec::core::ids::TurnId;
 use unified_exec::core::output::Flow;
-use unified_exec::core::session::{Exec, Mode, Timeouts};
+use unified_exec::core::session::{Exec, Mode};
 use unified_exec::grpc::pb;
 use unified_exec::grpc::pb::session_service_client::SessionServiceClient;
 use unified_exec::grpc::server::Edge;
@@ -29,10 +29,9 @@ use crate::support::{
 async fn start_stubborn(host: &Host) {
     let session = host.create(Owner::new("somebody"), settings()).unwrap();
     let cmd = "trap '' TERM; echo ready; while :; do sleep 0.1; done";
-    let exec = Exec {
-        turn: TurnId::new("t"),
-        request: None,
-        command: Command {
+    let exec = Exec::new(
+        TurnId::new("t"),
+        Command {
             program: Program::Shell { cmd: cmd.into(), shell: None, login: None },
             cwd: None,
             env: Vec::new(),
@@ -40,10 +39,8 @@ async fn start_stubborn(host: &Host) {
             stdin: false,
             full_terminal: false,
         },
-        mode: Mode::Interactive { yield_time: None },
-        timeouts: Timeouts::default(),
-        kill_descendants_on_exit: false,
-    };
+        Mode::Interactive { yield_time: None },
+    );
     let mut stream = session.exec(exec, StreamOptions::new(Flow::Block, 100)).await;
     while let Some(item) = timeout(PATIENCE, stream.next()).await.unwrap() {
         if matches!(item.unwrap(), Item::Output { .. }) {

@@ -14,12 +14,13 @@ use tonic_types::StatusExt as _;
 use unified_exec::core::command::{Defaults, EnvPolicy, EnvVar};
 use unified_exec::core::limits::Limits;
 use unified_exec::core::policy::Rights;
+use unified_exec::core::spawn::ResourceLimits;
 use unified_exec::grpc::auth::{Caller, Role, Token, Tokens, own_owner};
 use unified_exec::grpc::pb;
 use unified_exec::grpc::pb::session_service_client::SessionServiceClient;
 use unified_exec::grpc::server::{Edge, EdgeOptions, SessionDefaults};
 use unified_exec::host::clock::Clock;
-use unified_exec::host::{Host, Owner, Settings};
+use unified_exec::host::{Host, Owner, Ports, Settings};
 use unified_exec::spawn::{LocalSpawner, Options};
 
 /// Longer than anything here takes on a busy machine.
@@ -28,7 +29,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn host() -> Host {
     let clock = Clock::start();
     let spawner = LocalSpawner::start(clock, Options::default()).unwrap();
-    Host::new(Arc::new(spawner), clock, vec![EnvVar::new("PATH", "/usr/bin:/bin")], 1)
+    Host::new(Ports::of(Arc::new(spawner)), clock, vec![EnvVar::new("PATH", "/usr/bin:/bin")], 1)
 }
 
 pub(crate) fn settings() -> Settings {
@@ -41,6 +42,7 @@ pub(crate) fn settings() -> Settings {
             inherited: vec![EnvVar::new("PATH", "/usr/bin:/bin")],
         },
         rights: Rights::unrestricted(),
+        process_limits: ResourceLimits::default(),
         limits: Limits::default(),
         interactive: true,
     }

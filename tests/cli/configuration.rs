@@ -41,7 +41,8 @@ fn the_documented_defaults_are_the_defaults() {
     let mut config = Config::parse(Path::new("docs/configuration.md"), example).expect("valid");
     let default = Config::default();
     config.listen = default.listen.clone();
-    config.rights.ceiling = None;
+    (config.rights.agent, config.reviewer) = (None, None);
+    (config.rules.system, config.rules.user) = (None, None);
     config.environment.set.clear();
     (config.session.cwd, config.session.shell) = (None, None);
     assert_eq!(config, default);

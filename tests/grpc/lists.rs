@@ -77,7 +77,7 @@ async fn owners_see_their_own_sessions_only_oldest_first() {
         }
     }
     assert_eq!(seen, mine);
-    let mut other = SessionServiceClient::new(bench.edge.channel(caller("other", Role::Reviewer)));
+    let mut other = SessionServiceClient::new(bench.edge.channel(caller("other", Role::Agent)));
     assert!(
         other
             .list_sessions(pb::ListSessionsRequest::default())
@@ -90,6 +90,10 @@ async fn owners_see_their_own_sessions_only_oldest_first() {
     let theirs = other.get_session(pb::GetSessionRequest { session_id: bench.session.clone() }).await;
     let refused = assert_refused(theirs, Code::NotFound, "SESSION_NOT_FOUND");
     assert_eq!(refused.fact("session_id"), bench.session);
+    let mut reviewer = SessionServiceClient::new(bench.edge.channel(caller("other", Role::Reviewer)));
+    let all = reviewer.list_sessions(pb::ListSessionsRequest::default()).await.unwrap().into_inner();
+    let all: Vec<String> = all.sessions.into_iter().map(|session| session.session_id).collect();
+    assert_eq!(all, mine, "a reviewer sees those of everybody");
 }
 
 #[tokio::test]

@@ -6,7 +6,6 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Code, Request, Status};
 use unified_exec::grpc::auth::Role;
 use unified_exec::grpc::pb;
-use unified_exec::grpc::pb::approval_service_client::ApprovalServiceClient;
 
 use crate::support::{Bench, Refusal, assert_refused, caller};
 
@@ -173,34 +172,86 @@ async fn fields_that_cannot_be_are_named() {
 }
 
 #[tokio::test]
-async fn what_this_version_does_not_have_is_unimplemented_and_never_ignored() {
+async fn what_nobody_may_be_asked_for_and_what_cannot_be_held_is_refused() {
     let bench = Bench::start().await;
     let escalated =
         pb::Command { sandbox_permissions: pb::SandboxPermissions::RequireEscalated.into(), ..cmd("true") };
-    let found = refused(&bench, escalated, Code::Unimplemented, "NOT_IMPLEMENTED").await;
-    assert_eq!(found.fact("feature"), "sandbox_permissions");
+    refused(&bench, escalated, Code::PermissionDenied, "ESCALATION_FORBIDDEN").await;
     let limits = Some(pb::ResourceLimits { max_pids: Some(3), ..Default::default() });
-    let found = refused(
-        &bench,
-        pb::Command { limits, ..cmd("true") },
-        Code::FailedPrecondition,
-        "LIMIT_UNENFORCEABLE",
-    )
-    .await;
-    assert_eq!(found.fact("limit"), "max_pids");
+    let limited =
+        pb::ExecCommandRequest { command: Some(pb::Command { limits, ..cmd("true") }), ..bench.cmd("") };
+    // Where the controller is delegated, it holds.
+    match bench.run(limited).await {
+        Ok(run) => assert_eq!(run.result.attempts[0].enforced.as_ref().unwrap().limits[0].name, "max_pids"),
+        refused => {
+            let found = assert_refused(refused, Code::FailedPrecondition, "LIMIT_UNENFORCEABLE");
+            assert_eq!(found.fact("limit"), "max_pids");
+        }
+    }
     let elsewhere = pb::Command { environment_id: "moon".into(), ..cmd("true") };
     refused(&bench, elsewhere, Code::NotFound, "ENVIRONMENT_NOT_FOUND").await;
-    let mut approvals = ApprovalServiceClient::new(bench.edge.channel(caller("me", Role::Reviewer)));
-    let found = assert_refused(
-        approvals.list_approvals(pb::ListApprovalsRequest::default()).await,
-        Code::Unimplemented,
-        "NOT_IMPLEMENTED",
-    );
-    assert_eq!(found.fact("feature"), "approvals");
-    let watched = approvals.watch_approvals(pb::WatchApprovalsRequest::default()).await;
-    assert_refused(watched, Code::Unimplemented, "NOT_IMPLEMENTED");
-    let unknown = raw(&bench, "/unified_exec.v1.ExecService/Dance", Bytes::new()).await;
-    assert_refused(unknown, Code::Unimplemented, "NOT_IMPLEMENTED");
+    for unknown in ["/unified_exec.v1.ExecService/Dance", "/unified_exec.v1.ReviewerService/Review"] {
+        let unknown = raw(&bench, unknown, Bytes::new()).await;
+        assert_refused(unknown, Code::Unimplemented, "NOT_IMPLEMENTED");
+    }
+}
+
+fn additional(more: pb::AdditionalPermissions) -> pb::Command {
+    pb::Command {
+        sandbox_permissions: pb::SandboxPermissions::WithAdditionalPermissions.into(),
+        additional_permissions: Some(more),
+        ..cmd("true")
+    }
+}
+
+#[tokio::test]
+async fn permissions_rules_and_limits_that_cannot_be_are_named() {
+    let bench = Bench::start().await;
+    let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let more = pb::AdditionalPermissions::default;
+    let limits = |limits| pb::Command { limits: Some(limits), ..cmd("true") };
+    let none = pb::ResourceLimits::default;
+    let field = |name: &str| format!("command.additional_permissions{name}");
+    let cases = [
+        (additional(more()), field("")),
+        (pb::Command { additional_permissions: None, ..additional(more()) }, field("")),
+        (pb::Command { sandbox_permissions: 0, ..additional(more()) }, field("")),
+        (additional(pb::AdditionalPermissions { read: words(&["/a", "b"]), ..more() }), field(".read[1]")),
+        (additional(pb::AdditionalPermissions { read: words(&["/a/*"]), ..more() }), field(".read[0]")),
+        (additional(pb::AdditionalPermissions { write: words(&["/a/../b"]), ..more() }), field(".write[0]")),
+        (additional(pb::AdditionalPermissions { write: words(&["/a\0"]), ..more() }), field(".write[0]")),
+        (additional(pb::AdditionalPermissions { write: vec!["/a".into(); 65], ..more() }), field(".write")),
+        (
+            additional(pb::AdditionalPermissions {
+                write: vec![format!("/{}", "x".repeat(4_096))],
+                ..more()
+            }),
+            field(".write[0]"),
+        ),
+        (
+            additional(pb::AdditionalPermissions { deny_read: words(&["*.key"]), ..more() }),
+            field(".deny_read[0]"),
+        ),
+        (pb::Command { justification: "x".repeat(4_097), ..cmd("true") }, "command.justification".into()),
+        (pb::Command { prefix_rule: vec!["ls".into(); 65], ..cmd("true") }, "command.prefix_rule".into()),
+        (pb::Command { prefix_rule: words(&["ls", ""]), ..cmd("true") }, "command.prefix_rule[1]".into()),
+        (pb::Command { prefix_rule: words(&["l\0s"]), ..cmd("true") }, "command.prefix_rule[0]".into()),
+        (
+            pb::Command { prefix_rule: vec!["x".repeat(1_025)], ..cmd("true") },
+            "command.prefix_rule[0]".into(),
+        ),
+        (
+            limits(pb::ResourceLimits { memory_bytes: Some(1), ..none() }),
+            "command.limits.memory_bytes".into(),
+        ),
+        (limits(pb::ResourceLimits { max_pids: Some(0), ..none() }), "command.limits.max_pids".into()),
+        (limits(pb::ResourceLimits { cpu_time_ms: Some(0), ..none() }), "command.limits.cpu_time_ms".into()),
+        (limits(pb::ResourceLimits { open_files: Some(15), ..none() }), "command.limits.open_files".into()),
+    ];
+    for (command, field) in cases {
+        let found = refused(&bench, command, Code::InvalidArgument, "INVALID_FIELD").await;
+        assert_eq!(found.field(), field, "{:?}", found.status);
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A server in the test's own process, reached over a pipe that speaks HTTP/2, and what a client does with it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -10,13 +11,14 @@ use tonic_types::StatusExt as _;
 use unified_exec::core::command::{Defaults, EnvPolicy, EnvVar};
 use unified_exec::core::limits::Limits;
 use unified_exec::core::policy::Rights;
+use unified_exec::core::spawn::ResourceLimits;
 use unified_exec::grpc::auth::{Caller, Role};
 use unified_exec::grpc::pb;
 use unified_exec::grpc::pb::exec_service_client::ExecServiceClient;
 use unified_exec::grpc::pb::session_service_client::SessionServiceClient;
 use unified_exec::grpc::server::{Edge, EdgeOptions, SessionDefaults};
 use unified_exec::host::clock::Clock;
-use unified_exec::host::{Host, Owner, Settings};
+use unified_exec::host::{Host, Owner, Ports, Settings};
 use unified_exec::spawn::{LocalSpawner, Options};
 
 /// Longer than anything here takes on a busy machine.
@@ -32,6 +34,7 @@ pub(crate) fn settings(rights: Rights) -> Settings {
             inherited: vec![EnvVar::new("PATH", "/usr/bin:/bin"), EnvVar::new("HOME", "/tmp")],
         },
         rights,
+        process_limits: ResourceLimits::default(),
         limits: Limits::default(),
         interactive: true,
     }
@@ -48,10 +51,25 @@ pub(crate) struct Bench {
 }
 
 pub(crate) fn server(settings: Settings, ceiling: Rights) -> (Edge, Host) {
+    server_with(settings, ceiling, |_, _| {})
+}
+
+/// A server whose children are confined by the real launcher, with other ports than the usual.
+pub(crate) fn server_with(
+    settings: Settings,
+    ceiling: Rights,
+    change: impl FnOnce(Clock, &mut Ports),
+) -> (Edge, Host) {
     let clock = Clock::start();
-    let spawner = LocalSpawner::start(clock, Options::default()).unwrap();
+    let launcher = Some(env!("CARGO_BIN_EXE_uexec").into());
+    let spawner = LocalSpawner::start(clock, Options { launcher, ..Options::default() }).unwrap();
     let inherited = settings.defaults.inherited.clone();
-    let host = Host::new(Arc::new(spawner), clock, inherited, 1);
+    let mut ports = Ports::of(Arc::new(spawner));
+    change(clock, &mut ports);
+    // Descendants are told by the ids of their process and session: two servers in one test process need others.
+    static SEED: AtomicU64 = AtomicU64::new(1);
+    let seed = SEED.fetch_add(1, Ordering::Relaxed);
+    let host = Host::new(ports, clock, inherited, seed);
     let agent_ceiling = settings.rights.clone();
     let options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     (Edge::new(host.clone(), options), host)
@@ -63,7 +81,11 @@ pub(crate) fn caller(owner: &str, role: Role) -> Caller {
 
 impl Bench {
     pub(crate) async fn start() -> Self {
-        let (edge, host) = server(settings(Rights::unrestricted()), Rights::unrestricted());
+        Self::on(server(settings(Rights::unrestricted()), Rights::unrestricted())).await
+    }
+
+    /// An agent's client of a server, with a session that asks for nothing.
+    pub(crate) async fn on((edge, host): (Edge, Host)) -> Self {
         let channel = edge.channel(caller("me", Role::Agent));
         let mut sessions = SessionServiceClient::new(channel.clone());
         let created = sessions.create_session(pb::CreateSessionRequest::default()).await.unwrap();
@@ -185,6 +207,8 @@ pub(crate) enum Seen {
     Gap(pb::Gap),
     Keepalive,
     Draining,
+    Pending(pb::ApprovalPending),
+    Denied(pb::AttemptDenied),
     AttemptStarted(pb::AttemptStarted),
     Started(pb::Started),
     Result(Box<pb::ExecResult>),
@@ -192,7 +216,6 @@ pub(crate) enum Seen {
     Exited(pb::Exit),
     Closed(pb::Cursor),
     Committed(pb::StdinCommitted),
-    Other,
 }
 
 macro_rules! seen {
@@ -206,7 +229,6 @@ macro_rules! seen {
                     Item::Keepalive(_) => Self::Keepalive,
                     Item::Draining(_) => Self::Draining,
                     $($rest)*
-                    _ => Self::Other,
                 }
             }
         }
@@ -214,25 +236,33 @@ macro_rules! seen {
 }
 
 seen!(pb::exec_command_response::Item {
+    Item::ApprovalPending(pending) => Self::Pending(pending),
+    Item::AttemptDenied(denied) => Self::Denied(denied),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Started(started) => Self::Started(started),
     Item::Result(result) => Self::Result(Box::new(result)),
 });
 seen!(pb::exec_to_completion_response::Item {
+    Item::ApprovalPending(pending) => Self::Pending(pending),
+    Item::AttemptDenied(denied) => Self::Denied(denied),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Started(started) => Self::Started(started),
     Item::Result(result) => Self::Result(Box::new(result)),
 });
 seen!(pb::write_stdin_response::Item {
+    Item::ApprovalPending(pending) => Self::Pending(pending),
     Item::Result(result) => Self::Result(Box::new(result)),
 });
 seen!(pb::attach_response::Item {
+    Item::AttemptDenied(denied) => Self::Denied(denied),
     Item::Attached(attached) => Self::Attached(Box::new(attached)),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Exited(exited) => Self::Exited(exited.exit.unwrap()),
     Item::Closed(closed) => Self::Closed(closed.end.unwrap()),
 });
 seen!(pb::interact_response::Item {
+    Item::ApprovalPending(pending) => Self::Pending(pending),
+    Item::AttemptDenied(denied) => Self::Denied(denied),
     Item::Attached(attached) => Self::Attached(Box::new(attached)),
     Item::AttemptStarted(started) => Self::AttemptStarted(started),
     Item::Exited(exited) => Self::Exited(exited.exit.unwrap()),
@@ -271,6 +301,18 @@ pub(crate) fn code(exit: Option<&pb::Exit>) -> i32 {
     }
 }
 
+/// The same for a stream that stays silent for longer.
+pub(crate) async fn patiently(
+    mut stream: Streaming<pb::ExecCommandResponse>,
+    patience: Duration,
+) -> Result<(), Status> {
+    let end = async {
+        while stream.message().await?.is_some() {}
+        Ok(())
+    };
+    timeout(patience, end).await.unwrap()
+}
+
 /// Reads a stream to its end, and checks what every such stream promises: frames without holes but those told as gaps,
 /// and one result, at the end.
 pub(crate) async fn collect<T>(
@@ -279,10 +321,16 @@ pub(crate) async fn collect<T>(
 ) -> Result<Run, Status> {
     let mut items = Vec::new();
     let (mut bytes, mut gaps, mut next, mut result) = (Vec::new(), Vec::new(), None, None);
+    let mut attempt = 0;
     while let Some(message) = timeout(PATIENCE, stream.message()).await.unwrap()? {
         assert!(result.is_none(), "nothing comes after the result");
         match item(message).unwrap() {
             Seen::Output(output) => {
+                if attempt != output.attempt {
+                    // The log of an attempt begins anew.
+                    (attempt, next) = (output.attempt, None);
+                    bytes.clear();
+                }
                 assert!(next.is_none_or(|next| next == output.offset), "a hole before {}", output.offset);
                 assert!(!output.data.is_empty() && output.data.len() <= 65_536);
                 next = Some(output.offset + output.data.len() as u64);

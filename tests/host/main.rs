@@ -11,16 +11,17 @@ use unified_exec::core::limits::Limits;
 use unified_exec::core::output::Flow;
 use unified_exec::core::policy::Rights;
 use unified_exec::core::process::ExitStatus;
-use unified_exec::core::session::{Exec, Mode, Timeouts, WaitEnd, Write, WriteAnswer};
+use unified_exec::core::session::{Exec, Mode, WaitEnd, Write, WriteAnswer};
+use unified_exec::core::spawn::ResourceLimits;
 use unified_exec::host::clock::Clock;
 use unified_exec::host::stream::{CallStream, Collected, Item, StreamOptions};
-use unified_exec::host::{Host, Owner, SessionHandle, Settings};
+use unified_exec::host::{Host, Owner, Ports, SessionHandle, Settings};
 use unified_exec::spawn::{LocalSpawner, Options};
 
 fn host() -> (Host, SessionHandle) {
     let clock = Clock::start();
     let spawner = LocalSpawner::start(clock, Options::default()).unwrap();
-    let host = Host::new(Arc::new(spawner), clock, vec![EnvVar::new("PATH", "/usr/bin:/bin")], 1);
+    let host = Host::new(Ports::of(Arc::new(spawner)), clock, vec![EnvVar::new("PATH", "/usr/bin:/bin")], 1);
     let settings = Settings {
         defaults: Defaults {
             cwd: "/tmp".into(),
@@ -30,6 +31,7 @@ fn host() -> (Host, SessionHandle) {
             inherited: host.inherited().to_vec(),
         },
         rights: Rights::unrestricted(),
+        process_limits: ResourceLimits::default(),
         limits: Limits::default(),
         interactive: true,
     };
@@ -38,10 +40,9 @@ fn host() -> (Host, SessionHandle) {
 }
 
 fn exec(cmd: &str, terminal: bool) -> Exec {
-    Exec {
-        turn: TurnId::new("t"),
-        request: None,
-        command: Command {
+    Exec::new(
+        TurnId::new("t"),
+        Command {
             program: Program::Shell { cmd: cmd.into(), shell: None, login: None },
             cwd: None,
             env: Vec::new(),
@@ -49,10 +50,8 @@ fn exec(cmd: &str, terminal: bool) -> Exec {
             stdin: false,
             full_terminal: false,
         },
-        mode: Mode::Interactive { yield_time: None },
-        timeouts: Timeouts::default(),
-        kill_descendants_on_exit: false,
-    }
+        Mode::Interactive { yield_time: None },
+    )
 }
 
 async fn drain(mut stream: CallStream) -> (Vec<u8>, Collected) {
@@ -61,7 +60,11 @@ async fn drain(mut stream: CallStream) -> (Vec<u8>, Collected) {
         match item.unwrap() {
             Item::Output { piece, .. } => bytes.extend_from_slice(&piece.data),
             Item::Result(result) => return (bytes, *result),
-            Item::Gap { .. } | Item::AttemptStarted { .. } | Item::Started { .. } => {}
+            Item::Gap { .. }
+            | Item::Asking { .. }
+            | Item::AttemptDenied { .. }
+            | Item::AttemptStarted { .. }
+            | Item::Started { .. } => {}
         }
     }
     panic!("a stream ends with a result")

@@ -58,12 +58,9 @@ fn processor_time_is_bounded_and_tells_by_its_signal() {
 
 #[test]
 fn open_files_are_bounded() {
-    for ended in both(
-        ResourceLimits { open_files_max: Some(17), ..NONE },
-        "open_files_max",
-        17,
-        "ulimit -n; ulimit -Hn",
-    ) {
+    for ended in
+        both(ResourceLimits { open_files_max: Some(17), ..NONE }, "open_files", 17, "ulimit -n; ulimit -Hn")
+    {
         assert_eq!(ended.succeeded(), "17\n17\n");
     }
 }
@@ -92,12 +89,12 @@ fn a_fork_bomb_is_held_or_refused() {
     bench.block_on(async {
         match bench.start(plan).await {
             Err(error) => {
-                assert!(matches!(error, SpawnError::LimitUnenforceable { limit: "pids_max", .. }), "{error}");
+                assert!(matches!(error, SpawnError::LimitUnenforceable { limit: "max_pids", .. }), "{error}");
                 assert!(is_root(), "an ordinary user's namespace has its own count: {error}");
                 println!("not probed here: {error}");
             }
             Ok(spawned) => {
-                let told = EnforcedLimit { name: "pids_max", value: 40, by: LimitMechanism::Rlimit };
+                let told = EnforcedLimit { name: "max_pids", value: 40, by: LimitMechanism::Rlimit };
                 assert_eq!(spawned.enforced.limits, [told]);
                 let child = Running::new(spawned);
                 child.says("held after 39").await;
@@ -118,7 +115,7 @@ fn processes_outside_of_a_namespace_cannot_be_counted() {
     let limits = ResourceLimits { pids_max: Some(40), ..NONE };
     let refused = bench.try_run(limited(&bench, &Profile::full_access(), limits, "true"));
     if let Err(refused) = refused {
-        assert!(matches!(refused, SpawnError::LimitUnenforceable { limit: "pids_max", .. }), "{refused}");
+        assert!(matches!(refused, SpawnError::LimitUnenforceable { limit: "max_pids", .. }), "{refused}");
     } else {
         println!("not probed here: this service has the controller `pids`");
     }

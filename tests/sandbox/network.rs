@@ -108,9 +108,14 @@ fn sockets_of_others_are_out_of_reach() {
             if profile.restricts_nothing() {
                 continue;
             }
-            for address in
-                [format!("{}/sock", hidden.display()), beside.display().to_string(), format!("\\0{name}")]
-            {
+            let socket = format!("{}/sock", hidden.display());
+            for address in [
+                format!("/proc/self/root{socket}"),
+                format!("/proc/1/root{socket}"),
+                socket,
+                beside.display().to_string(),
+                format!("\\0{name}"),
+            ] {
                 let code = format!("import socket; socket.socket(socket.AF_UNIX).connect('{address}')");
                 bench.python(&profile, &code).denied(&[
                     "PermissionError",

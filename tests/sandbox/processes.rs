@@ -186,6 +186,20 @@ fn what_a_child_used_is_told() {
 }
 
 #[test]
+fn the_end_is_told_as_it_was() {
+    let bench = Bench::new();
+    for (line, status) in [
+        ("exit 3", ExitStatus::Code(3)),
+        ("kill -TERM $$", ExitStatus::Signal { number: 15, core_dumped: false }),
+        ("kill -KILL $$", ExitStatus::Signal { number: 9, core_dumped: false }),
+        ("ulimit -c 0; kill -SYS $$", ExitStatus::Signal { number: 31, core_dumped: false }),
+        ("exit 159", ExitStatus::Code(159)),
+    ] {
+        assert_eq!(bench.sh(&bench.workspace(), line).status, status, "{line}");
+    }
+}
+
+#[test]
 fn input_flows_through_pipes() {
     let bench = Bench::new();
     bench.block_on(async {

@@ -55,10 +55,22 @@ fn line(event: &pb::Event) -> String {
 fn told(kind: &Kind) -> (&'static str, String) {
     let ended = |exit: &Option<pb::Exit>| exit.as_ref().map_or_else(String::new, exit::words);
     match kind {
-        Kind::ApprovalRequested(asked) => ("approval_requested", asked.approval_id.clone()),
-        Kind::ApprovalDecided(asked) => ("approval_decided", asked.approval_id.clone()),
+        Kind::ApprovalRequested(asked) => {
+            let kind = words::name(asked.kind().as_str_name(), "APPROVAL_KIND_");
+            ("approval_requested", words::shown(&format!("{} {kind}: {}", asked.approval_id, asked.reason)))
+        }
+        Kind::ApprovalDecided(asked) => {
+            let state = words::name(asked.state().as_str_name(), "APPROVAL_STATE_");
+            let by = asked.decision.as_ref().map(|decision| format!(" by {}", decision.decided_by));
+            ("approval_decided", format!("{} {state}{}", asked.approval_id, by.unwrap_or_default()))
+        }
+        Kind::StartRefused(refused) => {
+            ("start_refused", words::shown(&format!("{}: {}", refused.reason, refused.message)))
+        }
         Kind::AttemptStarted(started) => ("attempt_started", format!("pid {}", started.os_pid)),
-        Kind::AttemptDenied(denied) => ("attempt_denied", ended(&denied.exit)),
+        Kind::AttemptDenied(denied) => {
+            ("attempt_denied", denied.evidence.as_ref().map_or_else(String::new, words::evidence))
+        }
         Kind::SpawnFailed(failed) => (
             "spawn_failed",
             failed.failure.as_ref().map_or_else(String::new, |failure| failure.message.clone()),

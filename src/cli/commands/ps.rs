@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Also what each of them has started
     #[arg(long)]
     descendants: bool,
+    /// Also each try at starting them: what held it, and how it ended
+    #[arg(long)]
+    attempts: bool,
 }
 
 /// Lists.
@@ -35,6 +38,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
     let mut table = Table::new(&["ID", "STATE", "TTY", "PID", "AGE", "OUTPUT", "COMMAND"]);
     for process in &processes {
         table.row(row(process));
+        for attempt in process.attempts.iter().filter(|_| args.attempts) {
+            let none = String::new;
+            let (pid, says) = (attempt.os_pid.to_string(), tried(attempt));
+            table.row([none(), none(), none(), pid, none(), words::bytes(attempt.output_bytes), says]);
+        }
         for below in &process.descendants {
             let none = String::new;
             table.row([
@@ -73,9 +81,26 @@ async fn all(client: &mut Client, session: &str, args: &Args) -> Result<Vec<pb::
     }
 }
 
+/// `attempt 1: denied (checked: permission denied /etc/x), exited with code 1, under bubblewrap seccomp landlock`
+fn tried(attempt: &pb::Attempt) -> String {
+    let enforced = attempt.enforced.clone().unwrap_or_default();
+    let held = match (enforced.bypassed, enforced.mechanisms.join(" ")) {
+        (true, _) => "without its sandbox".to_owned(),
+        (false, by) if by.is_empty() => "without a sandbox".to_owned(),
+        (false, by) => format!("under {by}"),
+    };
+    let state = words::name(attempt.state().as_str_name(), "ATTEMPT_STATE_");
+    let mut says = vec![format!("└ attempt {}: {state}", attempt.attempt)];
+    says.extend(attempt.exit.as_ref().map(exit::words));
+    says.push(held);
+    says.extend(attempt.evidence.as_ref().map(words::evidence));
+    says.join(", ")
+}
+
 fn row(process: &pb::Process) -> [String; 7] {
     let state = match &process.exit {
         Some(end) => exit::words(end),
+        None if process.phase() == pb::ProcessPhase::Asking => "asking".to_owned(),
         None => words::name(process.state().as_str_name(), "PROCESS_STATE_"),
     };
     let written = process.outputs.last().map_or(0, |log| log.end);

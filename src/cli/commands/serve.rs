@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::TcpListener;
 
+use crate::audit::AuditLog;
 use crate::cli::args::Global;
+use crate::cli::compose::{self, Purpose};
 use crate::cli::failure::Failure;
 use crate::cli::signals::{Heard, Signals};
-use crate::cli::{compose, exit, json, logging, output};
+use crate::cli::{exit, json, logging, output};
 use crate::config::{Config, Format, Grant, Tls};
 use crate::grpc::auth::{Caller, Role, Tokens, own_owner};
 use crate::grpc::listen::{ListenError, RuntimeDirectory};
 use crate::grpc::server::Edge;
 use crate::grpc::tls;
+use crate::host::clock::Clock;
 
 /// Run the server, until SIGTERM or Ctrl-C
 #[derive(Debug, clap::Args)]
@@ -85,8 +88,8 @@ impl Args {
         }
         if self.allow_full_access {
             config.rights.default = Grant::unrestricted();
-            config.rights.agent = Grant::unrestricted();
-            config.rights.ceiling = None;
+            config.rights.agent = Some(Grant::everything());
+            config.rights.ceiling = Grant::everything();
         }
         if let Some(filter) = &self.log {
             config.logging.filter.clone_from(filter);
@@ -109,7 +112,10 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
     let directory =
         RuntimeDirectory::open(&config.listen.runtime_dir.clone().unwrap_or_else(|| global.runtime_dir()))
             .map_err(cannot_listen)?;
-    let edge = compose::edge(&config)?;
+    let audit = audit(&config, directory.path())?;
+    let mut hidden = vec![directory.path().to_owned()];
+    hidden.extend(config.audit.options(directory.path()).map(|options| options.directory));
+    let edge = compose::edge(&config, Purpose::Others { hidden, audit: audit.clone() })?;
     let places = listen(&edge, &config, &directory).await;
     let places = match places {
         Ok(places) => places,
@@ -122,14 +128,22 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
         // Somebody has read enough; others may still come.
         tracing::warn!(?failure, "where we listen could not be told on stdout");
     }
-    warn_of_rights(&config);
     while signals.next().await == Heard::Quit {}
     tracing::info!("draining; a second signal does not wait");
     tokio::select! {
         complete = edge.shutdown() => tracing::info!(complete, "stopped"),
         () = again(&mut signals) => tracing::warn!("stopped without waiting"),
     }
+    if let Some(audit) = audit {
+        audit.flush().await;
+    }
     Ok(exit::OK)
+}
+
+fn audit(config: &Config, runtime: &Path) -> Result<Option<AuditLog>, Failure> {
+    let Some(options) = config.audit.options(runtime) else { return Ok(None) };
+    let opened = AuditLog::open(options, Clock::start());
+    opened.map(Some).map_err(|error| Failure::new(format!("the audit log cannot be kept: {error}")))
 }
 
 async fn again(signals: &mut Signals) {
@@ -212,14 +226,5 @@ fn cannot_listen(error: ListenError) -> Failure {
             failure.hint("`uexec ps` talks to that server; --runtime-dir DIR starts another")
         }
         _ => failure,
-    }
-}
-
-fn warn_of_rights(config: &Config) {
-    if let Err(unsupported) = config.rights.default.rights().check() {
-        tracing::warn!(
-            "sessions that ask for nothing are refused: {unsupported}. They can ask for `never` and `full_access` by name; \
-             --allow-full-access gives it to those that ask for nothing"
-        );
     }
 }

@@ -3,6 +3,8 @@
 
 mod grant;
 mod question;
+mod serialized;
 
 pub use grant::{Grant, GrantKey};
 pub use question::{Approval, Decision, Permissions, Question, Review, State, Subject, Verdict};
+pub(crate) use serialized::input_review_bytes;

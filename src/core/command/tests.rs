@@ -121,3 +121,17 @@ fn bad_commands_name_their_field() {
 fn a_variables_value_is_never_shown() {
     assert_eq!(format!("{:?}", EnvVar::new("TOKEN", "s3cret")), "TOKEN=…");
 }
+
+#[test]
+fn variables_that_may_make_another_program_of_a_command_are_named() {
+    let mut defaults = defaults();
+    defaults.inherited = vec![EnvVar::new("PATH", "/usr/bin")];
+    defaults.env.set = vec![EnvVar::new("PATH", "/usr/bin"), EnvVar::new("GIT_SSH_COMMAND", "x")];
+    let plain = Command { env: vec![EnvVar::new("TZ", "UTC"), EnvVar::new("LC_TIME", "C")], ..shell("ls") };
+    assert_eq!(plain.influences(&defaults), ["GIT_SSH_COMMAND"], "what the service has itself is none");
+    let odd = Command {
+        env: vec![EnvVar::new("PATH", "/tmp/evil"), EnvVar::new("LD_PRELOAD", "x")],
+        ..shell("ls")
+    };
+    assert_eq!(odd.influences(&defaults), ["GIT_SSH_COMMAND", "LD_PRELOAD", "PATH"]);
+}

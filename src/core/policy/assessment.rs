@@ -13,6 +13,25 @@ pub struct Assessment {
     pub fingerprint: String,
 }
 
+impl Assessment {
+    /// The same without what rules allow: the command is not what their author had in mind.
+    #[must_use]
+    pub fn distrusted(mut self) -> Self {
+        for segment in &mut self.segments {
+            segment.rule = segment.rule.take().filter(|rule| rule.decision != RuleDecision::Allow);
+        }
+        self
+    }
+
+    /// Whether every command of it is trusted by an explicit rule.
+    pub fn is_trusted(&self) -> bool {
+        let allows = |segment: &Segment| {
+            segment.rule.as_ref().is_some_and(|rule| rule.decision == RuleDecision::Allow)
+        };
+        !self.segments.is_empty() && self.segments.iter().all(allows)
+    }
+}
+
 /// One command of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {

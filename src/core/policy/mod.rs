@@ -3,13 +3,25 @@
 
 mod approval;
 mod assessment;
+mod breadth;
+mod danger;
 mod network;
+pub(crate) mod path;
 mod profile;
+mod reach;
+mod rules;
 
 pub use approval::{ApprovalPolicy, Granular};
 pub use assessment::{Assessment, RuleDecision, RuleMatch, Segment};
-pub use network::{Network, NetworkDecision, NetworkRule};
+pub use breadth::too_broad;
+pub use danger::danger;
+pub use network::{
+    Egress, EgressError, Host, HostError, HostPattern, HostPatternError, NAME_BYTES_MAX, Network,
+    NetworkDecision, NetworkRule,
+};
 pub use profile::{Additional, Confinement, Files, Profile};
+pub use reach::{Reached, is_shell, reach};
+pub use rules::{Layer, PrefixRule, STANDARD_DIRECTORIES, base_name, stands_for, strictest};
 
 /// Policy and profile of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,56 +34,39 @@ pub struct Rights {
     pub profile: Profile,
 }
 
-/// A right that this release cannot honour, and so refuses.
+/// Strict review was asked for, and there is nobody who could do it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsupported {
-    /// Approvals.
-    #[error("approval policies other than `never` are not available yet; set the policy to `never`")]
-    ApprovalPolicy,
-    /// Strict automatic review.
-    #[error("strict automatic review is not available yet; leave it off")]
-    StrictReview,
-    /// Sandboxes.
-    #[error(
-        "a sandbox is not available yet, and nothing runs with less than was asked for; \
-         ask for the profile `full_access` with network `on` where that is acceptable"
-    )]
-    Sandbox,
-    /// Escalation and extra permissions.
-    #[error("sandbox permissions are not available yet; leave them at their default")]
-    SandboxPermissions,
-}
+#[error("strict review needs an automatic reviewer, and none is configured; leave it off, or configure one")]
+pub struct ReviewerMissing;
 
 impl Rights {
-    /// Everything, without questions: what this release can honour.
+    /// Everything, without questions.
     pub const fn unrestricted() -> Self {
         Self { policy: ApprovalPolicy::Never, strict_review: false, profile: Profile::full_access() }
     }
 
-    /// Refuses what cannot be honoured, so that nothing ever runs with less protection than asked for.
-    pub fn check(&self) -> Result<(), Unsupported> {
-        if self.policy != ApprovalPolicy::Never {
-            return Err(Unsupported::ApprovalPolicy);
-        }
-        if self.strict_review {
-            return Err(Unsupported::StrictReview);
-        }
-        if !self.profile.restricts_nothing() {
-            return Err(Unsupported::Sandbox);
-        }
-        Ok(())
+    /// Refuses what can never be honoured here.
+    pub const fn check(&self, automatic_reviewer: bool) -> Result<(), ReviewerMissing> {
+        if self.strict_review && !automatic_reviewer { Err(ReviewerMissing) } else { Ok(()) }
     }
 }
 
 impl Rights {
-    /// The first thing, by its name on the wire, in which these rights go beyond `bound`.
+    /// These rights with the directory that empty roots of the profile mean.
+    #[must_use]
+    pub fn in_directory(self, cwd: &str) -> Self {
+        Self { profile: self.profile.in_directory(cwd), ..self }
+    }
+
+    /// The first thing, by its name on the wire, in which these rights go beyond `bound`. Both have the directories that
+    /// empty roots mean, see [`Self::in_directory`]. Paths are compared as they stand.
     pub fn beyond(&self, bound: &Self) -> Option<&'static str> {
         if !self.policy.within(&bound.policy) {
             Some("approval_policy.mode")
         } else if bound.strict_review && !self.strict_review {
             Some("approval_policy.strict_review")
-        } else if !self.profile.files.within(&bound.profile.files) {
-            Some("sandbox.kind")
+        } else if let Some(field) = self.profile.files.beyond(&bound.profile.files) {
+            Some(field)
         } else if !self.profile.network.within(&bound.profile.network) {
             Some("sandbox.network")
         } else if !bound.profile.deny_read.iter().all(|path| self.profile.deny_read.contains(path)) {
@@ -87,21 +82,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_can_be_honoured_passes() {
-        assert_eq!(Rights::unrestricted().check(), Ok(()));
-        let policy = Rights { policy: ApprovalPolicy::OnRequest, ..Rights::unrestricted() };
-        assert_eq!(policy.check(), Err(Unsupported::ApprovalPolicy));
+    fn strict_review_needs_a_reviewer() {
         let strict = Rights { strict_review: true, ..Rights::unrestricted() };
-        assert_eq!(strict.check(), Err(Unsupported::StrictReview));
-        for profile in [
-            Profile { files: Files::ReadOnly, ..Profile::full_access() },
-            Profile { network: Network::Off, ..Profile::full_access() },
-            Profile { deny_read: vec!["/etc/shadow".into()], ..Profile::full_access() },
-            Profile { files: Files::External, ..Profile::full_access() },
-        ] {
-            let rights = Rights { profile, ..Rights::unrestricted() };
-            assert_eq!(rights.check(), Err(Unsupported::Sandbox), "{rights:?}");
+        assert_eq!(strict.check(false), Err(ReviewerMissing));
+        assert_eq!(strict.check(true), Ok(()));
+        assert_eq!(Rights::unrestricted().check(false), Ok(()));
+    }
+
+    #[test]
+    fn a_root_is_one_of_the_bounds_and_nothing_else() {
+        let rights = |roots: &[&str], protected: &[&str]| {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            let files = Files::WorkspaceWrite { writable_roots: words(roots), protected: words(protected) };
+            let profile = Profile { files, network: Network::Off, deny_read: Vec::new() };
+            Rights { policy: ApprovalPolicy::OnRequest, strict_review: false, profile }
+        };
+        let bound = rights(&["/w", "/v/"], &[".git"]);
+        for roots in [&["/w"][..], &["/w", "/v"], &["/v/"]] {
+            assert_eq!(rights(roots, &[".git", ".hg"]).beyond(&bound), None, "{roots:?}");
         }
+        for roots in [&["/"][..], &["/w", "/other"], &["/wide"], &["/w/../etc"], &["/w/a"]] {
+            assert_eq!(rights(roots, &[".git"]).beyond(&bound), Some("sandbox.writable_roots"), "{roots:?}");
+        }
+        assert_eq!(rights(&["/w"], &[]).beyond(&bound), Some("sandbox.protected_subpaths"));
+        let here = rights(&[], &[".git"]);
+        assert_eq!(here.clone().in_directory("/w").beyond(&bound), None);
+        assert_eq!(here.in_directory("/etc").beyond(&bound), Some("sandbox.writable_roots"));
     }
 
     #[test]

@@ -1,4 +1,15 @@
-//! What may be reached over the network.
+//! What may be reached over the network: rules as data here, what they mean for one connection in [`Egress`].
+
+mod egress;
+mod host;
+mod pattern;
+mod reserved;
+#[cfg(test)]
+mod tests;
+
+pub use egress::{Egress, EgressError};
+pub use host::{Host, HostError, NAME_BYTES_MAX};
+pub use pattern::{HostPattern, HostPatternError};
 
 /// What may be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::core::ids::{CallId, WriteId};
+use crate::core::ids::{ApprovalId, CallId, WriteId};
 
 /// The input side of a process.
 #[derive(Debug)]
@@ -19,6 +19,17 @@ pub(crate) struct Input {
     pub(crate) queue: VecDeque<Queued>,
     /// Under way.
     pub(crate) active: Option<Active>,
+    /// The piece that somebody is asked about; nothing goes past it.
+    pub(crate) reviewing: Option<Reviewing>,
+}
+
+/// A piece of input that somebody is asked about.
+#[derive(Debug)]
+pub(crate) struct Reviewing {
+    /// The question.
+    pub(crate) approval: ApprovalId,
+    /// The piece.
+    pub(crate) piece: Queued,
 }
 
 /// Why no more input is taken.
@@ -51,6 +62,8 @@ pub(crate) struct Queued {
     pub(crate) offset: Option<u64>,
     /// Whether the input ends after them.
     pub(crate) eof: bool,
+    /// Whether somebody approved exactly this.
+    pub(crate) approved: bool,
 }
 
 /// The piece that is under way.
@@ -69,7 +82,12 @@ pub(crate) struct Active {
 impl Input {
     /// An input that takes bytes, or one that does not exist.
     pub(crate) const fn new(present: bool) -> Self {
-        Self { present, committed: 0, ended: None, queue: VecDeque::new(), active: None }
+        Self { present, committed: 0, ended: None, queue: VecDeque::new(), active: None, reviewing: None }
+    }
+
+    /// Another attempt takes it: what the program of the last one closed is open again.
+    pub(crate) fn reopen(&mut self) {
+        self.ended = self.ended.filter(|ended| *ended == InputEnd::Eof);
     }
 
     /// Whether input may still be sent.
@@ -79,6 +97,6 @@ impl Input {
 
     /// Whether a piece waits or is under way.
     pub(crate) fn is_busy(&self) -> bool {
-        self.active.is_some() || !self.queue.is_empty()
+        self.active.is_some() || self.reviewing.is_some() || !self.queue.is_empty()
     }
 }

@@ -1,30 +1,42 @@
 //! What is known of one process: how far it is, what it has said, who writes to it, how it is being ended.
 //!
 //! ```text
-//!  Starting ──spawned──► Window ──150 ms──► Running ──exit──► Draining ──outputs closed, or 100 ms──► Ended
-//!     │                    └────────exit────────────────────────▲
-//!     └──spawn failed──► (removed; its id is given back)
+//!  Reserved ──► Asking ──► Starting ──spawned──► Window ──150 ms──► Running
+//!     │           │  ▲          ▲                   └──exit──┬──────────┘
+//!     └──refused──┤  └──retry?──┤                            ▼
+//!                 ▼             └───────second attempt── Judging ──► Draining ──outputs closed, or 100 ms──► Ended
+//!   (removed; its id is given back)
 //! ```
 //! This is data with the questions one may ask of it; the transitions are in [`crate::core::session`].
 
 mod evidence;
 mod exit;
 mod input;
+mod launch;
 
 pub use evidence::{Cause, Confidence, Ended, Evidence};
 pub use exit::{EndReason, Exit, ExitStatus, TimeoutKind};
-pub(crate) use input::{Active, Input, InputEnd, Queued};
+pub(crate) use input::{Active, Input, InputEnd, Queued, Reviewing};
+pub(crate) use launch::Launch;
 
 use std::collections::VecDeque;
 
+use crate::core::approval::GrantKey;
 use crate::core::command::TerminalSize;
-use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, TurnId};
+use crate::core::ids::{ApprovalId, AttemptNumber, CallId, ProcessId, RequestId, TurnId};
 use crate::core::session::{AttemptView, Mode, ProcessView, State, Timeouts};
 use crate::core::time::Instant;
 
 /// How far a process is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// What it needs is being found out.
+    Reserved,
+    /// Somebody is asked: whether it may start, or whether its denied first attempt is followed by a second.
+    Asking {
+        /// The question.
+        approval: ApprovalId,
+    },
     /// Its attempt is being started.
     Starting,
     /// Its attempt runs, and an exit now would be early.
@@ -36,6 +48,11 @@ pub(crate) enum Phase {
     Running {
         /// When the spawner returned.
         since: Instant,
+    },
+    /// Its attempt has been reaped; whether its sandbox refused it something is judged by its last output.
+    Judging {
+        /// How the attempt ended.
+        exit: Exit,
     },
     /// It has been reaped; its last output may be on the way.
     Draining {
@@ -82,6 +99,7 @@ pub(crate) enum KillStep {
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
     pub(crate) phase: Phase,
+    pub(crate) launch: Launch,
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: String,
     pub(crate) terminal: Option<TerminalSize>,
@@ -135,11 +153,21 @@ impl Process {
         self.attempt().is_some_and(|attempt| attempt.outputs_closed)
     }
 
+    /// What a grant must equal to spare the question about its start.
+    pub(crate) fn key(&self) -> Option<GrantKey> {
+        self.launch.key(&self.argv, &self.cwd, self.terminal.is_some())
+    }
+
     /// How it ended, once it was reaped.
     pub(crate) fn exit(&self) -> Option<&Exit> {
         match &self.phase {
             Phase::Draining { exit, .. } | Phase::Ended { exit } => Some(exit),
-            Phase::Starting | Phase::Window { .. } | Phase::Running { .. } => None,
+            Phase::Reserved
+            | Phase::Asking { .. }
+            | Phase::Starting
+            | Phase::Window { .. }
+            | Phase::Running { .. }
+            | Phase::Judging { .. } => None,
         }
     }
 
@@ -148,13 +176,28 @@ impl Process {
         match &self.phase {
             Phase::Ended { .. } => true,
             Phase::Draining { collected, .. } => *collected || self.outputs_closed(),
-            Phase::Starting | Phase::Window { .. } | Phase::Running { .. } => false,
+            Phase::Reserved
+            | Phase::Asking { .. }
+            | Phase::Starting
+            | Phase::Window { .. }
+            | Phase::Running { .. }
+            | Phase::Judging { .. } => false,
         }
     }
 
-    /// Whether it takes a slot of the table: one that makes room for another does not.
+    /// Whether nothing of it has been started: what it needs is found out, or asked for.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.attempts.is_empty() && matches!(self.phase, Phase::Reserved | Phase::Asking { .. })
+    }
+
+    /// Whether an attempt of it is alive, as far as is known.
+    pub(crate) fn is_alive(&self) -> bool {
+        matches!(self.phase, Phase::Window { .. } | Phase::Running { .. })
+    }
+
+    /// Whether it takes a slot of the table: not before it is approved, nor once it makes room for another.
     pub(crate) fn occupies_slot(&self) -> bool {
-        !matches!(self.phase, Phase::Ended { .. }) && !self.gave_room
+        !matches!(self.phase, Phase::Ended { .. }) && !self.is_undecided() && !self.gave_room
     }
 
     /// Whether nothing of it is left that could be signalled.
@@ -178,9 +221,11 @@ impl Process {
         ProcessView {
             id: self.id,
             state: match self.phase {
+                Phase::Reserved => State::Reserved,
+                Phase::Asking { .. } => State::Asking,
                 Phase::Starting => State::Starting,
                 Phase::Window { .. } | Phase::Running { .. } if stopping => State::Stopping,
-                Phase::Window { .. } | Phase::Running { .. } => State::Running,
+                Phase::Window { .. } | Phase::Running { .. } | Phase::Judging { .. } => State::Running,
                 Phase::Draining { .. } => State::Draining,
                 Phase::Ended { .. } => State::Ended,
             },

@@ -5,7 +5,7 @@ use super::{Answer, FeedKind, Hold, HoldError, Session, SessionView, Update, Upd
 use crate::core::command::InvalidCommand;
 use crate::core::ids::{CallId, ProcessId};
 use crate::core::limits::{HOLD_MAX, HOLDS_MAX, Limits};
-use crate::core::policy::Rights;
+use crate::core::policy::{NetworkRule, Rights};
 use crate::core::time::Instant;
 
 impl Session {
@@ -17,17 +17,30 @@ impl Session {
             return Err(UpdateError::RevisionChanged { in_force: self.policy_revision, asked });
         }
         if let Some(rights) = &update.rights {
-            rights.check()?;
+            rights.check(self.automatic_reviewer)?;
         }
         if let Some(cwd) = &update.cwd {
             self.check_cwd(cwd)?;
         }
         let fields = self.apply(update);
         if !fields.is_empty() {
-            self.policy_revision += 1;
-            self.publish(now, None, FeedKind::PolicyChanged { revision: self.policy_revision, fields });
+            self.policy_changed(now, fields);
         }
         Ok(Box::new(self.view()))
+    }
+
+    /// A new revision: what was asked under the old one is no longer what would be done.
+    fn policy_changed(&mut self, now: Instant, fields: Vec<&'static str>) {
+        self.policy_revision += 1;
+        self.publish(now, None, FeedKind::PolicyChanged { revision: self.policy_revision, fields });
+        self.withdraw_stale(now);
+    }
+
+    pub(super) fn on_owner_network(&mut self, now: Instant, rules: Option<Vec<NetworkRule>>) {
+        if self.owner_network != rules {
+            self.owner_network = rules;
+            self.policy_changed(now, vec!["owner_network"]);
+        }
     }
 
     /// Sets what differs, and names it as the wire does.
@@ -45,9 +58,12 @@ impl Session {
             set("approval_policy", asks(&rights) != asks(&self.rights));
             self.rights = rights;
         }
+        set("process_limits", replace(&mut self.process_limits, update.process_limits));
         if let Some(limits) = update.limits {
             set("table_full", limits.when_full != self.limits.when_full);
-            set("limits", Limits { when_full: self.limits.when_full, ..limits.clone() } != self.limits);
+            set("min_confidence", limits.min_confidence != self.limits.min_confidence);
+            let Limits { when_full, min_confidence, .. } = self.limits;
+            set("limits", Limits { when_full, min_confidence, ..limits.clone() } != self.limits);
             self.limits = limits;
         }
         fields
@@ -82,7 +98,7 @@ impl Session {
             return self.reply(call, Answer::Held(Err(HoldError::TooMany { limit: HOLDS_MAX })));
         }
         let until = now + hold.duration.min(HOLD_MAX);
-        if self.holds.is_empty() {
+        if !self.yields_are_held() {
             self.pause_yields(now);
         }
         self.holds.insert(hold.lease.clone());
@@ -91,7 +107,7 @@ impl Session {
     }
 
     pub(super) fn release_hold(&mut self, now: Instant, lease: &str) {
-        if self.holds.remove(lease) && self.holds.is_empty() {
+        if self.holds.remove(lease) && !self.yields_are_held() {
             self.resume_yields(now);
         }
     }

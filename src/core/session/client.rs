@@ -3,41 +3,46 @@
 use std::collections::BTreeSet;
 
 use super::timers::Timer;
-use super::wait::{WaitKind, WriteWait};
+use super::wait::{Stage, WaitKind, WriteWait};
 use super::{
     Answer, ConditionEnd, Effect, FeedKind, InterruptReport, Progress, RequestState, Session, TargetError,
     WaitEnd,
 };
 use crate::core::ids::{CallId, ProcessId, TurnId};
 use crate::core::limits::YIELD_MAX;
-use crate::core::process::EndReason;
+use crate::core::process::{EndReason, Phase};
 use crate::core::time::Instant;
 
 impl Session {
-    /// Ends every wait of a turn. No process ends, except one-shots, whose wait is their life.
     pub(super) fn interrupt(&mut self, now: Instant, call: CallId, turn: &TurnId) {
+        let report = self.end_waits_of(now, turn);
+        self.reply(call, Answer::Interrupted(report));
+    }
+
+    /// Ends every wait of a turn, and takes its questions back. No process ends, except one-shots, whose wait is their
+    /// life; what has not started will not.
+    pub(super) fn end_waits_of(&mut self, now: Instant, turn: &TurnId) -> InterruptReport {
         let of_turn: Vec<CallId> =
             self.waits.iter().filter(|(_, wait)| wait.turn == *turn).map(|(call, _)| *call).collect();
         let mut report = InterruptReport::default();
         let mut waited_for = BTreeSet::new();
+        let open = self.questions.open();
         for waiting in of_turn {
             let Some(wait) = self.waits.get(&waiting) else { continue };
             let process = wait.process;
             waited_for.insert(process);
             report.waits += 1;
             match wait.kind {
-                WaitKind::OneShot => {
-                    report.one_shots.push(process);
-                    self.begin_kill(now, process, EndReason::Interrupted, None);
-                    self.answer(now, waiting, WaitEnd::OneShotInterrupted);
+                WaitKind::Start { .. } | WaitKind::OneShot => {
+                    report.one_shots.extend(self.interrupt_start(now, waiting, process));
                 }
                 WaitKind::Write(_) => self.stop_or_answer_write(now, waiting, WaitEnd::Interrupted),
                 WaitKind::Condition { .. } => self.answer_condition(now, waiting, ConditionEnd::Interrupted),
-                WaitKind::Start { .. } | WaitKind::Poll { .. } => {
-                    self.answer(now, waiting, WaitEnd::Interrupted)
-                }
+                WaitKind::Poll { .. } => self.answer(now, waiting, WaitEnd::Interrupted),
             }
         }
+        self.withdraw_connections(now, |question| question.turn == *turn);
+        report.withdrawn = u32::try_from(open.saturating_sub(self.questions.open())).unwrap_or(u32::MAX);
         report.alive = self
             .processes
             .values()
@@ -45,8 +50,28 @@ impl Session {
             .filter(|process| process.exit().is_none() && !process.is_one_shot())
             .map(|process| process.id)
             .collect();
-        self.publish(now, None, FeedKind::Interrupted { turn: turn.clone(), waits: report.waits });
-        self.reply(call, Answer::Interrupted(report));
+        let (waits, withdrawn) = (report.waits, report.withdrawn);
+        self.publish(now, None, FeedKind::Interrupted { turn: turn.clone(), waits, withdrawn });
+        report
+    }
+
+    /// Ends the wait of a start: what has not started will not, and no second attempt follows a first. The one-shot
+    /// that is being ended, if it is one that runs.
+    fn interrupt_start(&mut self, now: Instant, waiting: CallId, id: ProcessId) -> Option<ProcessId> {
+        let process = self.processes.get_mut(&id)?;
+        process.launch.attended = false;
+        match process.phase {
+            Phase::Reserved | Phase::Asking { .. } => self.call_off(now, id),
+            // Within 20 ms it is answered by what the end of its attempt comes to.
+            Phase::Judging { .. } => {}
+            _ if process.is_one_shot() => {
+                self.begin_kill(now, id, EndReason::Interrupted, None);
+                self.answer(now, waiting, WaitEnd::OneShotInterrupted);
+                return Some(id);
+            }
+            _ => self.answer(now, waiting, WaitEnd::Interrupted),
+        }
+        None
     }
 
     /// A client went away. A process is not touched by that, except a one-shot, whose client's wait is its life.
@@ -64,6 +89,7 @@ impl Session {
                 match wait.kind {
                     // A delivery goes on to its own deadline, so that its outcome is known to a repeat. One without a
                     // deadline gets one: a child that does not read must not keep the lane for somebody who is gone.
+                    WaitKind::Write(WriteWait { stage: Stage::Asked, .. }) => self.abandon_review(now, first),
                     WaitKind::Write(WriteWait { collect: None, stopping: None, .. }) => {
                         self.set_yield(now, first, YIELD_MAX);
                     }
@@ -83,8 +109,16 @@ impl Session {
         if let Some(request) = wait.request.as_ref().and_then(|request| self.requests.get_mut(request)) {
             request.state = RequestState::Abandoned;
         }
+        let Some(process) = self.processes.get_mut(&wait.process) else { return };
+        if super::questions::is_start(&wait.kind) {
+            process.launch.attended = false;
+        }
         if matches!(wait.kind, WaitKind::OneShot) {
             self.begin_kill(now, wait.process, EndReason::Disconnected, None);
+        } else if super::questions::is_start(&wait.kind)
+            && matches!(process.phase, Phase::Reserved | Phase::Asking { .. })
+        {
+            self.call_off(now, wait.process);
         }
     }
 

@@ -1,12 +1,17 @@
 //! The whole alphabet that comes out of a session: what the host must do, answers, and refusals.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::core::approval::{self, Approval, Grant, Question, Verdict};
 use crate::core::command::{InvalidCommand, TerminalSize};
-use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, WriteId};
-use crate::core::policy::Unsupported;
+use crate::core::ids::{
+    ApprovalId, AttemptNumber, CallId, ConnectionId, ProcessId, RequestId, TurnId, WriteId,
+};
+use crate::core::orchestrate::{Forbidden, NewTerminal};
+use crate::core::policy::{Egress, ReviewerMissing};
 use crate::core::process::{Evidence, Exit};
 use crate::core::session::feed::FeedEvent;
 use crate::core::session::input::{Condition, ControlFailure};
@@ -18,6 +23,47 @@ use crate::core::time::Instant;
 /// What the host must do, in this order.
 #[derive(Clone, Debug)]
 pub enum Effect {
+    /// Look up what the rules say of a command; tell `Assessed`.
+    Assess {
+        /// Whose.
+        process: ProcessId,
+        /// Program and arguments.
+        argv: Vec<String>,
+        /// Where it is to run, absolute.
+        cwd: String,
+    },
+    /// Show a question to the reviewer; tell `Reviewed`. People see it in the feed.
+    Ask {
+        /// Which.
+        question: Arc<Question>,
+    },
+    /// A question is closed: stop reviewing it.
+    Unask {
+        /// Which.
+        approval: ApprovalId,
+    },
+    /// Add a rule that allows commands which begin with these words; tell `RuleAdded`.
+    AllowRule {
+        /// The answer that wants it.
+        call: CallId,
+        /// The words.
+        words: Vec<String>,
+    },
+    /// Answer a connection that waits.
+    Connect {
+        /// Which.
+        connection: ConnectionId,
+        /// By which rules its addresses are judged, or why it is refused.
+        answer: Result<Arc<Egress>, ConnectionRefused>,
+    },
+    /// Read first and last output of an attempt, at most [`EVIDENCE_BYTES_MAX`](crate::core::limits::EVIDENCE_BYTES_MAX)
+    /// of each; tell `Excerpt`.
+    Excerpt {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+    },
     /// Open a log for the attempt, then start it; tell `Spawned` or `SpawnFailed`.
     Spawn {
         /// Whose.
@@ -121,6 +167,46 @@ pub enum Effect {
     Publish(FeedEvent),
 }
 
+/// Why a connection was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectionRefused {
+    /// A rule denies it.
+    #[error("a rule denies connections to {host}:{port}")]
+    Denied {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// No rule allows it, and nobody may be asked.
+    #[error(
+        "no rule allows connections to {host}:{port}, and the session's approval policy lets nobody be asked"
+    )]
+    NobodyAsked {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// Somebody was asked, and did not approve.
+    #[error("connections to {host}:{port} were not approved")]
+    NotApproved {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// Too many wait already.
+    #[error("{limit} connections of the process wait for an answer already")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// The process or its session is gone.
+    #[error("the process is gone")]
+    Gone,
+}
+
 /// How far a call is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -132,6 +218,18 @@ pub enum Progress {
         attempt: AttemptNumber,
         /// The first byte.
         from: u64,
+    },
+    /// Somebody is asked, and the call waits.
+    Asking {
+        /// What.
+        question: Arc<Question>,
+    },
+    /// The first attempt was denied, and a second one follows.
+    AttemptDenied {
+        /// Whose.
+        process: ProcessId,
+        /// Which, with its end and its evidence.
+        attempt: AttemptView,
     },
     /// The attempt runs.
     AttemptStarted {
@@ -185,6 +283,16 @@ pub enum Answer {
     Updated(Result<Box<SessionView>, UpdateError>),
     /// Of `Hold`: when the lease ends, or `None` if it was given back.
     Held(Result<Option<Instant>, HoldError>),
+    /// Of `Decide`.
+    Decided(Result<Box<Approval>, DecideError>),
+    /// Of `Approvals`.
+    Approvals(Vec<Approval>),
+    /// Of `Approval`.
+    Approval(Result<Box<Approval>, DecideError>),
+    /// Of `Grants`.
+    Grants(Vec<Grant>),
+    /// Of `Revoke`: what was taken back, or `None` if there is no such grant.
+    Revoked(Option<Box<Grant>>),
     /// Of `Attach`, when there is nobody to follow, or the process is forgotten.
     Attached(Result<(), TargetError>),
 }
@@ -286,6 +394,8 @@ pub struct InterruptReport {
     pub alive: Vec<ProcessId>,
     /// One-shots that are being ended.
     pub one_shots: Vec<ProcessId>,
+    /// Questions that were withdrawn.
+    pub withdrawn: u32,
 }
 
 /// What was ended, and what would not end.
@@ -322,9 +432,18 @@ pub enum StartError {
     /// The command cannot be run as asked.
     #[error(transparent)]
     Invalid(#[from] InvalidCommand),
-    /// It asks for what is not available.
+    /// Policy or a rule forbids it.
+    #[error("the command may not run: {0}")]
+    Forbidden(Forbidden),
+    /// It was not approved.
     #[error(transparent)]
-    Unsupported(#[from] Unsupported),
+    NotApproved(#[from] NotApproved),
+    /// Too many questions are open.
+    #[error("the session has {limit} open questions, its limit; wait for answers")]
+    TooManyQuestions {
+        /// The limit.
+        limit: usize,
+    },
     /// The system would not start it.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
@@ -352,6 +471,89 @@ pub enum StartError {
     /// The turn was interrupted, or everything cleaned, before anything was started.
     #[error("the start was cancelled before anything ran")]
     Cancelled,
+}
+
+/// Why what was asked for was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotApproved {
+    /// Whoever was asked said no.
+    #[error("the reviewer declined{}", said(.text))]
+    Declined {
+        /// The question.
+        approval: ApprovalId,
+        /// The reviewer's words.
+        text: String,
+    },
+    /// Whoever was asked said no, and ended the turn.
+    #[error("the reviewer declined and ended the turn{}", said(.text))]
+    TurnAborted {
+        /// The question.
+        approval: ApprovalId,
+        /// The turn.
+        turn: TurnId,
+        /// The reviewer's words.
+        text: String,
+    },
+    /// Nobody answered in time.
+    #[error("nobody answered before the question expired")]
+    Expired {
+        /// The question.
+        approval: ApprovalId,
+    },
+    /// The automatic reviewer failed, which counts as no.
+    #[error("the automatic review failed, which counts as a refusal: {cause}")]
+    ReviewFailed {
+        /// The question.
+        approval: ApprovalId,
+        /// How.
+        cause: String,
+    },
+    /// What was judged is no longer what would be done.
+    #[error("process, input or policy changed while the question was open; nothing was done, ask again")]
+    Stale {
+        /// The process it was about.
+        process: ProcessId,
+    },
+}
+
+fn said(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}
+
+/// Why a question was not answered, or not found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecideError {
+    /// The session knows no such question.
+    #[error("the session has no question {approval}")]
+    Unknown {
+        /// As given.
+        approval: ApprovalId,
+    },
+    /// It is closed.
+    #[error("question {approval} is no longer open")]
+    NotOpen {
+        /// Which.
+        approval: ApprovalId,
+        /// Where it stands.
+        state: Box<approval::State>,
+    },
+    /// It does not take this answer.
+    #[error("question {approval} does not take this answer")]
+    NotAllowed {
+        /// Which.
+        approval: ApprovalId,
+        /// The answer.
+        verdict: Verdict,
+    },
+    /// The rule could not be added; the question is still open.
+    #[error("the rule was not added, and the question is still open: {reason}")]
+    Rule {
+        /// Why.
+        reason: String,
+    },
+    /// The rule would have no words.
+    #[error("the answer adds a rule, and neither it nor the question gives its words")]
+    RuleEmpty,
 }
 
 /// Why input was not delivered.
@@ -400,6 +602,58 @@ pub enum WriteError {
         /// The id.
         request: RequestId,
     },
+    /// Nothing of the process has started.
+    #[error("process {process} has not started yet: a question about it is open")]
+    NotStarted {
+        /// Which.
+        process: ProcessId,
+    },
+    /// The process may get no more input.
+    #[error("process {process} gets no more input: {cause}; start a new one")]
+    NewTerminal {
+        /// Which.
+        process: ProcessId,
+        /// Why.
+        cause: NewTerminal,
+    },
+    /// The input needs a review, and the policy rejects such questions.
+    #[error(
+        "input to process {process} needs a review, and the session's approval policy lets nobody be asked"
+    )]
+    Forbidden {
+        /// Which.
+        process: ProcessId,
+    },
+    /// The input needs a review and is too large for one.
+    #[error(
+        "input to process {process} needs a review and is {bytes} bytes with its reason, as serialized; \
+         at most {limit} are reviewed: send less, or start a new process"
+    )]
+    ReviewTooLarge {
+        /// Which.
+        process: ProcessId,
+        /// As serialized.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The input needs a review and holds a null byte.
+    #[error("input to process {process} needs a review and has a null byte at {at}, which nobody can review")]
+    ReviewNul {
+        /// Which.
+        process: ProcessId,
+        /// Where.
+        at: usize,
+    },
+    /// It was not approved.
+    #[error(transparent)]
+    NotApproved(#[from] NotApproved),
+    /// Too many questions are open.
+    #[error("the session has {limit} open questions, its limit; wait for answers")]
+    TooManyQuestions {
+        /// The limit.
+        limit: usize,
+    },
 }
 
 /// Why a signal was not sent, or a size not set.
@@ -433,9 +687,9 @@ pub enum HoldError {
 /// Why a session was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateError {
-    /// It asks for what is not available.
+    /// Strict review without a reviewer.
     #[error(transparent)]
-    Unsupported(#[from] Unsupported),
+    ReviewerMissing(#[from] ReviewerMissing),
     /// Somebody else changed it first.
     #[error("the session is at policy revision {in_force}, the change was made for {asked}")]
     RevisionChanged {

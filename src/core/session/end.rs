@@ -42,35 +42,44 @@ impl Session {
         now: Instant,
         id: ProcessId,
         number: AttemptNumber,
-        status: ExitStatus,
+        how: (ExitStatus, bool),
         usage: Option<ResourceUsage>,
         at: Instant,
     ) {
+        let (status, out_of_memory) = how;
         let Some(process) = self.processes.get_mut(&id) else { return };
         let Some(attempt) = process.attempt().filter(|attempt| attempt.number == number) else { return };
-        if process.exit().is_some() {
+        if attempt.exit.is_some() || !process.is_alive() {
             return;
         }
         let started_at = attempt.started_at;
         let reason = match (&process.kill, status) {
             (Some(kill), _) if kill.since.is_some_and(|since| since <= at) => kill.reason,
+            _ if out_of_memory => EndReason::OutOfMemory,
             (_, ExitStatus::Code(_)) => EndReason::Exited,
             (_, ExitStatus::Signal { .. }) => EndReason::Signalled,
         };
         let exit = Exit { status, reason, at, lifetime: at.since(started_at), usage };
-        process.phase = Phase::Draining { exit, collected: false };
-        let closed = process.outputs_closed();
-        let kill_descendants = process.kill_descendants_on_exit && process.kill.is_none();
-        for timer in [
-            Timer::Window(id),
-            Timer::OneShot(id),
-            Timer::Hard(id),
-            Timer::NoOutput(id),
-            Timer::AfterDisconnect(id),
-        ] {
+        for timer in [Timer::Window(id), Timer::NoOutput(id)] {
             self.timers.stop(&timer);
         }
-        self.abandon_input(id, Some(InputEnd::Program));
+        self.suspend_review(now, id);
+        self.end_attempt(now, id, exit);
+    }
+
+    /// The process has ended with its last attempt; its last output may be on the way.
+    pub(super) fn drain(&mut self, now: Instant, id: ProcessId, exit: Exit) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        process.phase = Phase::Draining { exit, collected: false };
+        (process.launch.plan, process.launch.denied) = (None, None);
+        let closed = process.outputs_closed();
+        let (at, reason) = (exit.at, exit.reason);
+        let kill_descendants = process.kill_descendants_on_exit && process.kill.is_none();
+        for timer in [Timer::OneShot(id), Timer::Hard(id), Timer::AfterDisconnect(id)] {
+            self.timers.stop(&timer);
+        }
+        self.abandon_input(now, id, Some(InputEnd::Program));
+        self.withdraw_connections(now, |question| question.process == id);
         self.tell_followers_of_exit(id, exit);
         if kill_descendants {
             self.begin_kill(now, id, reason, None);
@@ -98,6 +107,7 @@ impl Session {
             self.enter_ended(now, id);
         }
         self.publish(now, Some(id), FeedKind::OutputsClosed { process: id, attempt: number, end });
+        self.judge(id);
         self.check_conditions(now, id);
         self.settle_end(now, id);
     }
@@ -134,7 +144,8 @@ impl Session {
         let retention = process.timeouts.retention.unwrap_or(RETENTION_DEFAULT).min(TOMBSTONE_AGE);
         self.timers.set(Timer::Retention(id), now + retention);
         self.timers.set(Timer::Tombstone(id), now + TOMBSTONE_AGE);
-        self.publish(now, Some(id), FeedKind::ProcessExited { process: id, exit });
+        let evidence = process.attempt().and_then(|attempt| attempt.evidence.clone());
+        self.publish(now, Some(id), FeedKind::ProcessExited { process: id, exit, evidence });
         self.check_conditions(now, id);
         self.ended.push_back(id);
     }
@@ -276,13 +287,17 @@ impl Session {
             callers: Vec::new(),
         });
         kill.callers.extend(caller);
-        self.advance_kill(now, id);
+        if matches!(process.phase, Phase::Reserved | Phase::Asking { .. }) {
+            self.call_off(now, id);
+        } else {
+            self.advance_kill(now, id);
+        }
     }
 
     /// Takes the first step of a ladder as soon as there is something to signal.
     pub(super) fn advance_kill(&mut self, now: Instant, id: ProcessId) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        let alive = process.attempt().is_some() && !process.is_gone();
+        let alive = process.phase != Phase::Starting && !process.is_gone();
         let Some(kill) = process.kill.as_mut().filter(|kill| alive && kill.step == KillStep::Pending) else {
             return;
         };

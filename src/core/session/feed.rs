@@ -1,7 +1,9 @@
 //! Events of a session, numbered in one order: what its watchers see.
 
+use crate::core::approval::Approval;
 use crate::core::ids::{AttemptNumber, ProcessId, RequestId, TurnId};
 use crate::core::process::{Evidence, Exit};
+use crate::core::session::effect::StartError;
 use crate::core::session::view::AttemptView;
 use crate::core::spawn::SpawnError;
 use crate::core::time::Instant;
@@ -25,6 +27,19 @@ pub struct FeedEvent {
 /// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedKind {
+    /// Somebody is asked.
+    ApprovalRequested(Box<Approval>),
+    /// A question was closed: answered, expired or withdrawn.
+    ApprovalDecided(Box<Approval>),
+    /// A start was refused before anything ran.
+    StartRefused {
+        /// Whose.
+        process: ProcessId,
+        /// The program and its arguments.
+        argv: Vec<String>,
+        /// Why.
+        error: Box<StartError>,
+    },
     /// An attempt runs.
     AttemptStarted {
         /// Whose.
@@ -32,14 +47,12 @@ pub enum FeedKind {
         /// Which, and under what.
         attempt: Box<AttemptView>,
     },
-    /// A sandbox refused the attempt something, and it ended early.
+    /// A sandbox refused the first attempt something, it ended early, and a second one follows.
     AttemptDenied {
         /// Whose.
         process: ProcessId,
-        /// Which.
-        attempt: AttemptNumber,
-        /// Why it counts as denied.
-        evidence: Evidence,
+        /// Which, with its end and its evidence.
+        attempt: Box<AttemptView>,
     },
     /// An attempt could not be started.
     SpawnFailed {
@@ -102,6 +115,8 @@ pub enum FeedKind {
         process: ProcessId,
         /// How.
         exit: Exit,
+        /// What points to a denial by its sandbox.
+        evidence: Option<Evidence>,
     },
     /// Every output has ended.
     OutputsClosed {
@@ -125,6 +140,8 @@ pub enum FeedKind {
         turn: TurnId,
         /// How many waits.
         waits: u32,
+        /// How many questions were withdrawn.
+        withdrawn: u32,
     },
     /// All processes were ended.
     Cleaned {

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::core::approval::{Permissions, Review, Verdict};
 use crate::core::command::{Command, EnvPolicy, TerminalSize};
-use crate::core::ids::{AttemptNumber, CallId, Fingerprint, ProcessId, RequestId, TurnId, WriteId};
+use crate::core::ids::{
+    ApprovalId, AttemptNumber, CallId, ConnectionId, Fingerprint, GrantId, ProcessId, RequestId, TurnId,
+    WriteId,
+};
 use crate::core::limits::Limits;
-use crate::core::policy::Rights;
+use crate::core::policy::{Assessment, NetworkRule, Rights};
 use crate::core::process::{EndReason, ExitStatus};
 use crate::core::signal::{Scope, Signal};
-use crate::core::spawn::{Descendant, Enforced, ResourceUsage, SpawnError};
+use crate::core::spawn::{Descendant, Enforced, ResourceLimits, ResourceUsage, SpawnError};
 use crate::core::time::Instant;
 
 /// What a caller asks.
@@ -71,11 +75,45 @@ pub enum Call {
     Update(Update),
     /// Stop or restart the clock of yield deadlines.
     Hold(Hold),
+    /// Answer a question.
+    Decide(Decide),
+    /// List questions, oldest first.
+    Approvals {
+        /// Also those that are closed and still remembered.
+        include_closed: bool,
+    },
+    /// Describe a question.
+    Approval {
+        /// Which.
+        approval: ApprovalId,
+    },
+    /// List kept approvals, oldest first.
+    Grants,
+    /// Take a kept approval back.
+    Revoke {
+        /// Which.
+        grant: GrantId,
+    },
     /// A client follows the process until it drops the call; answered when the process is gone, never before.
     Attach {
         /// Whom it follows.
         process: ProcessId,
     },
+}
+
+/// Answers a question.
+#[derive(Clone, Debug)]
+pub struct Decide {
+    /// Which.
+    pub approval: ApprovalId,
+    /// The answer.
+    pub verdict: Verdict,
+    /// Words to the agent; may be empty.
+    pub text: String,
+    /// For [`Verdict::ApproveAndAddRule`]: the words of the rule; empty is the one that the question proposes.
+    pub rule: Vec<String>,
+    /// Who decides.
+    pub by: String,
 }
 
 /// A request's name and what it asked, for idempotency.
@@ -90,12 +128,38 @@ pub struct Exec {
     pub request: Idempotency,
     /// What to run.
     pub command: Command,
+    /// What it asks for in relation to the session's profile.
+    pub permissions: Permissions,
+    /// Why, in the agent's words; may be empty.
+    pub justification: String,
+    /// The words of a rule that the agent proposes; may be empty.
+    pub proposed_rule: Vec<String>,
+    /// What it may use; the session's limits bound it.
+    pub limits: ResourceLimits,
     /// How long its call waits, and what that means for its life.
     pub mode: Mode,
     /// Bounds on its life.
     pub timeouts: Timeouts,
     /// Ends descendants when the process itself ends.
     pub kill_descendants_on_exit: bool,
+}
+
+impl Exec {
+    /// A start without a name and without wishes: under the session's profile, without bounds of its own.
+    pub fn new(turn: TurnId, command: Command, mode: Mode) -> Self {
+        Self {
+            turn,
+            request: None,
+            command,
+            permissions: Permissions::Default,
+            justification: String::new(),
+            proposed_rule: Vec::new(),
+            limits: ResourceLimits::default(),
+            mode,
+            timeouts: Timeouts::default(),
+            kill_descendants_on_exit: false,
+        }
+    }
 }
 
 /// How a call relates to its process.
@@ -210,6 +274,8 @@ pub struct Update {
     pub interactive: Option<bool>,
     /// Bounds.
     pub limits: Option<Limits>,
+    /// What each process may use.
+    pub process_limits: Option<ResourceLimits>,
 }
 
 /// A lease that holds yield deadlines.
@@ -224,6 +290,57 @@ pub struct Hold {
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// What the rules say of a command.
+    Assessed {
+        /// Whose.
+        process: ProcessId,
+        /// What.
+        assessment: Assessment,
+    },
+    /// What an automatic reviewer says.
+    Reviewed {
+        /// Of which question.
+        approval: ApprovalId,
+        /// What.
+        review: Review,
+    },
+    /// A rule was added, or not.
+    RuleAdded {
+        /// The answer that wanted it.
+        call: CallId,
+        /// What came of it.
+        result: Result<(), String>,
+    },
+    /// The rules for connections that the server's owner set have changed.
+    OwnerNetwork {
+        /// What they are now.
+        rules: Option<Vec<NetworkRule>>,
+    },
+    /// A process whose network is proxied wants to connect.
+    Connecting {
+        /// Whose.
+        process: ProcessId,
+        /// Which connection, by a number that the host draws.
+        connection: ConnectionId,
+        /// Where to, as the process named it.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A connection that waited for its answer is gone.
+    ConnectionGone {
+        /// Which.
+        connection: ConnectionId,
+    },
+    /// First and last output of an attempt that has ended.
+    Excerpt {
+        /// Whose.
+        process: ProcessId,
+        /// Which.
+        attempt: AttemptNumber,
+        /// As much of it as was asked for.
+        output: Bytes,
+    },
     /// An attempt runs.
     Spawned {
         /// Whose.
@@ -265,6 +382,8 @@ pub enum Event {
         status: ExitStatus,
         /// What it used.
         usage: Option<ResourceUsage>,
+        /// Whether the kernel killed it for lack of memory, as far as the kernel tells.
+        out_of_memory: bool,
         /// When the reaper saw it; this time counts, not when the event arrives.
         at: Instant,
     },

@@ -6,7 +6,10 @@
 //!  on_event ─┼── wait    calls that wait: yields, polls; condition: what they may wait for
 //!            ├── client  what clients do to their calls: interrupt, go away, follow
 //!  on_deadline── end     exit, last output, the kill ladder, tombstones
-//!            └── room    which process makes room for another
+//!            ├── room    which process makes room for another
+//!            ├── questions  who is asked, and what an answer leads to
+//!            ├── judge   whether a sandbox denied an attempt, and whether a second one follows
+//!            └── review, connect  input and connections that somebody must approve
 //!                               └──► poll_effect, next_deadline
 //! ```
 //!
@@ -21,10 +24,14 @@
 mod change;
 mod client;
 mod condition;
+mod connect;
 mod effect;
 mod end;
 mod feed;
 mod input;
+mod judge;
+mod questions;
+mod review;
 mod room;
 mod start;
 mod timers;
@@ -38,12 +45,13 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use effect::{
-    Answer, CallResult, ConditionEnd, ControlError, Effect, EndReport, HoldError, InterruptReport, Progress,
-    StartError, TargetError, UpdateError, WaitEnd, WaitResult, WriteError,
+    Answer, CallResult, ConditionEnd, ConnectionRefused, ControlError, DecideError, Effect, EndReport,
+    HoldError, InterruptReport, NotApproved, Progress, StartError, TargetError, UpdateError, WaitEnd,
+    WaitResult, WriteError,
 };
 pub use feed::{FeedEvent, FeedKind};
 pub use input::{
-    Call, Condition, ControlFailure, Event, Exec, Hold, Idempotency, Mode, Timeouts, Update, WaitFor,
+    Call, Condition, ControlFailure, Decide, Event, Exec, Hold, Idempotency, Mode, Timeouts, Update, WaitFor,
     WatchOutcome, Write, WriteAnswer, WriteOutcome,
 };
 pub use view::{AttemptView, ProcessView, SessionView, State};
@@ -51,11 +59,13 @@ pub use view::{AttemptView, ProcessView, SessionView, State};
 use crate::core::command::Defaults;
 use crate::core::ids::{CallId, Fingerprint, IdGenerator, ProcessId, RequestId, SessionId};
 use crate::core::limits::Limits;
-use crate::core::policy::Rights;
+use crate::core::policy::{NetworkRule, Rights};
 use crate::core::process::{Process, TimeoutKind};
 use crate::core::signal::Scope;
+use crate::core::spawn::ResourceLimits;
 use crate::core::time::Instant;
 use end::Sweep;
+use questions::Questions;
 use timers::{Timer, Timers};
 use wait::Wait;
 
@@ -68,6 +78,12 @@ pub struct Config {
     pub defaults: Defaults,
     /// Policy and profile; already checked with [`Rights::check`].
     pub rights: Rights,
+    /// What each process may use.
+    pub process_limits: ResourceLimits,
+    /// The rules for connections that the server's owner set, which no session may loosen.
+    pub owner_network: Option<Vec<NetworkRule>>,
+    /// Whether an automatic reviewer is there.
+    pub automatic_reviewer: bool,
     /// Its bounds.
     pub limits: Limits,
     /// Whether processes may outlive their calls.
@@ -100,6 +116,9 @@ pub struct Session {
     id: SessionId,
     defaults: Defaults,
     rights: Rights,
+    process_limits: ResourceLimits,
+    owner_network: Option<Vec<NetworkRule>>,
+    automatic_reviewer: bool,
     limits: Limits,
     interactive: bool,
     created_at: Instant,
@@ -112,6 +131,7 @@ pub struct Session {
     waits: BTreeMap<CallId, Wait>,
     sweeps: BTreeMap<CallId, Sweep>,
     requests: BTreeMap<RequestId, Request>,
+    questions: Questions,
     /// Leases that hold yield deadlines.
     holds: BTreeSet<String>,
     timers: Timers,
@@ -131,6 +151,9 @@ impl Session {
             id: config.id,
             defaults: config.defaults,
             rights: config.rights,
+            process_limits: config.process_limits,
+            owner_network: config.owner_network,
+            automatic_reviewer: config.automatic_reviewer,
             limits: config.limits,
             interactive: config.interactive,
             created_at: now,
@@ -141,6 +164,7 @@ impl Session {
             waits: BTreeMap::new(),
             sweeps: BTreeMap::new(),
             requests: BTreeMap::new(),
+            questions: Questions::default(),
             holds: BTreeSet::new(),
             timers: Timers::default(),
             ids: IdGenerator::new(config.seed),
@@ -186,6 +210,18 @@ impl Session {
                 self.reply(id, Answer::Updated(updated));
             }
             Call::Hold(hold) => self.hold(now, id, hold),
+            Call::Decide(decide) => self.on_decide(now, id, decide),
+            Call::Approvals { include_closed } => {
+                self.reply(id, Answer::Approvals(self.list_approvals(include_closed)));
+            }
+            Call::Approval { approval } => {
+                self.reply(id, Answer::Approval(self.describe_approval(approval)));
+            }
+            Call::Grants => self.reply(id, Answer::Grants(self.list_grants())),
+            Call::Revoke { grant } => {
+                let revoked = self.revoke(&grant);
+                self.reply(id, Answer::Revoked(revoked));
+            }
             Call::Attach { process } => self.attach(now, id, process),
         }
     }
@@ -193,6 +229,15 @@ impl Session {
     /// Takes something that happened.
     pub fn on_event(&mut self, now: Instant, event: Event) {
         match event {
+            Event::Assessed { process, assessment } => self.on_assessed(now, process, assessment),
+            Event::Reviewed { approval, review } => self.on_reviewed(now, &approval, review),
+            Event::RuleAdded { call, result } => self.on_rule_added(now, call, result),
+            Event::OwnerNetwork { rules } => self.on_owner_network(now, rules),
+            Event::Connecting { process, connection, host, port } => {
+                self.on_connecting(now, process, connection, host, port);
+            }
+            Event::ConnectionGone { connection } => self.on_connection_gone(now, connection),
+            Event::Excerpt { process, attempt, output } => self.on_excerpt(now, process, attempt, &output),
             Event::Spawned { process, attempt, pid, enforced, at } => {
                 self.on_spawned(now, process, attempt, pid, enforced, at);
             }
@@ -200,8 +245,8 @@ impl Session {
                 self.on_spawn_failed(now, process, attempt, error)
             }
             Event::Output { process, attempt, end } => self.on_output(now, process, attempt, end),
-            Event::Exited { process, attempt, status, usage, at } => {
-                self.on_exited(now, process, attempt, status, usage, at);
+            Event::Exited { process, attempt, status, usage, out_of_memory, at } => {
+                self.on_exited(now, process, attempt, (status, out_of_memory), usage, at);
             }
             Event::Closed { process, attempt, end } => self.on_closed(now, process, attempt, end),
             Event::TreeGone { process, attempt } => self.on_tree_gone(now, process, attempt),
@@ -223,6 +268,7 @@ impl Session {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Window(process) => self.on_window_passed(process),
+                Timer::Judge(process) => self.judge(process),
                 Timer::ExitCollect(process) => self.collect_end(now, process),
                 Timer::ExitFeed(process) => self.on_feed_wait_over(now, process),
                 Timer::OneShot(process) => self.on_timeout(now, process, TimeoutKind::OneShot),
@@ -235,6 +281,7 @@ impl Session {
                 }
                 Timer::KillGrace(process) => self.on_kill_grace(now, process),
                 Timer::KillReap(process) => self.on_kill_reap(process),
+                Timer::Question(approval) => self.on_question_expired(now, &approval),
                 Timer::Hold(lease) => self.release_hold(now, &lease),
                 Timer::Wait(call) => self.on_wait_over(now, call),
                 Timer::Retention(process) => self.effects.push_back(Effect::Trim { process }),
@@ -268,7 +315,14 @@ impl Session {
             interactive: self.interactive,
             policy_revision: self.policy_revision,
             feed_sequence: self.sequence,
-            live: self.processes.values().filter(|process| process.exit().is_none()).count(),
+            live: self
+                .processes
+                .values()
+                .filter(|process| process.exit().is_none() && !process.is_undecided())
+                .count(),
+            process_limits: self.process_limits,
+            owner_network: self.owner_network.clone(),
+            open_questions: self.questions.open(),
             created_at: self.created_at,
             closing: self.closing,
         }

@@ -2,14 +2,19 @@
 
 use std::collections::VecDeque;
 
+use super::questions::{Matter, Purpose};
 use super::timers::Timer;
 use super::view::AttemptView;
 use super::wait::{Wait, WaitKind};
 use super::{Answer, Effect, Exec, FeedKind, Mode, Progress, Request, RequestState, Session, StartError};
+use crate::core::approval::{Permissions, Subject};
 use crate::core::ids::{AttemptNumber, CallId, Fingerprint, ProcessId, RequestId};
 use crate::core::limits::{FEED_OUTPUT_EVENTS_MAX, REQUESTS_PER_PROCESS_MAX};
-use crate::core::policy::Confinement;
-use crate::core::process::{Input, Phase, Process};
+use crate::core::orchestrate::{
+    Launched, Reason, Requirement, effective_profile, first_confinement, requirement,
+};
+use crate::core::policy::{Additional, Assessment, Confinement, Network, Profile};
+use crate::core::process::{Input, Launch, Phase, Process};
 use crate::core::spawn::{Enforced, SpawnError};
 use crate::core::time::Instant;
 
@@ -38,14 +43,14 @@ impl Session {
                 Repeat::Abandoned(process) => return self.wait_again(now, call, process, &exec),
             }
         }
-        match self.admit(now, &exec) {
-            Ok(process) => self.launch(now, call, process, exec),
+        match self.admit(&exec) {
+            Ok(process) => self.reserve(now, call, process, exec),
             Err(refusal) => self.reply(call, Answer::Exec(Err(refusal))),
         }
     }
 
-    /// Checks everything that needs no spawner, draws an id and makes room.
-    fn admit(&mut self, now: Instant, exec: &Exec) -> Result<ProcessId, StartError> {
+    /// Checks everything that needs nobody else, and draws an id.
+    fn admit(&mut self, exec: &Exec) -> Result<ProcessId, StartError> {
         if self.closing {
             return Err(StartError::Closing);
         }
@@ -53,30 +58,41 @@ impl Session {
             return Err(StartError::NotInteractive);
         }
         exec.command.check(&self.defaults)?;
-        self.rights.check()?;
         let processes = &self.processes;
-        let id = self.ids.process_id(|id| processes.contains_key(&id)).ok_or(StartError::IdsTaken)?;
-        self.make_room(now)?;
-        Ok(id)
+        self.ids.process_id(|id| processes.contains_key(&id)).ok_or(StartError::IdsTaken)
     }
 
-    fn launch(&mut self, now: Instant, call: CallId, id: ProcessId, exec: Exec) {
-        let plan = exec.command.plan(&self.defaults, &self.id, id);
+    /// The process has an id and nothing else; what it needs is looked up.
+    fn reserve(&mut self, now: Instant, call: CallId, id: ProcessId, exec: Exec) {
+        let mut plan = exec.command.plan(&self.defaults, &self.id, id);
+        plan.limits = exec.limits.within(&self.process_limits);
         let kind = self.start_wait(exec.mode);
-        let request = exec.request.as_ref().map(|(request, _)| request.clone());
+        let (argv, cwd) = (plan.argv.clone(), plan.cwd.clone());
         self.processes.insert(
             id,
             Process {
                 id,
-                phase: Phase::Starting,
-                argv: plan.argv.clone(),
-                cwd: plan.cwd.clone(),
+                phase: Phase::Reserved,
+                launch: Launch {
+                    permissions: exec.permissions,
+                    justification: exec.justification,
+                    proposed_rule: exec.proposed_rule,
+                    plan: Some(Box::new(plan)),
+                    influences: exec.command.influences(&self.defaults),
+                    assessment: None,
+                    approved: false,
+                    frozen: None,
+                    attended: true,
+                    denied: None,
+                },
+                argv: argv.clone(),
+                cwd: cwd.clone(),
                 terminal: exec.command.terminal,
                 mode: exec.mode,
                 timeouts: exec.timeouts,
                 kill_descendants_on_exit: exec.kill_descendants_on_exit,
                 turn: exec.turn.clone(),
-                request,
+                request: exec.request.as_ref().map(|(request, _)| request.clone()),
                 attempts: Vec::new(),
                 input: Input::new(exec.command.stdin || exec.command.terminal.is_some()),
                 cursor: 0,
@@ -97,9 +113,170 @@ impl Session {
             self.remember(request.clone(), fingerprint, id, call);
             request
         });
-        self.effects.push_back(Effect::Spawn { process: id, attempt: AttemptNumber::FIRST, plan });
         let wait = Wait::new(exec.turn, id, AttemptNumber::FIRST, 0, kind, now).for_request(request);
         self.begin_wait(now, call, wait);
+        self.effects.push_back(Effect::Assess { process: id, argv, cwd });
+    }
+
+    /// Decides who must approve the start.
+    pub(super) fn on_assessed(&mut self, now: Instant, id: ProcessId, assessment: Assessment) {
+        let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Reserved) else {
+            return;
+        };
+        // Trust is in a program by its name, and these variables may make another one of it.
+        let distrusts = !process.launch.influences.is_empty();
+        let assessment = if distrusts { assessment.distrusted() } else { assessment };
+        let required = requirement(&self.rights, &assessment, &process.launch.permissions);
+        process.launch.assessment = Some(assessment);
+        match required {
+            Requirement::Forbidden(why) => self.refuse_start(now, id, StartError::Forbidden(why)),
+            Requirement::NeedsApproval(reason) => self.ask_start(now, id, &reason),
+            Requirement::Review => self.ask_review(now, id),
+            Requirement::Skip => self.start_first(now, id),
+        }
+    }
+
+    /// Asks whether it may start, unless a grant says so. Strict review sees also what was granted.
+    fn ask_start(&mut self, now: Instant, id: ProcessId, reason: &Reason) {
+        let key = self.processes.get(&id).and_then(Process::key);
+        if !self.rights.strict_review && key.is_some_and(|key| self.questions.spares(&key)) {
+            if let Some(process) = self.processes.get_mut(&id) {
+                process.launch.approved = true;
+            }
+            return self.start_first(now, id);
+        }
+        let rule = if let Reason::Rule { rule } = reason { Some(rule.clone()) } else { None };
+        self.ask_about_start(now, id, reason.to_string(), rule, false);
+    }
+
+    fn ask_review(&mut self, now: Instant, id: ProcessId) {
+        self.ask_about_start(now, id, "strict review sees every command".to_owned(), None, true);
+    }
+
+    fn ask_about_start(
+        &mut self,
+        now: Instant,
+        id: ProcessId,
+        reason: String,
+        rule: Option<String>,
+        strict: bool,
+    ) {
+        let Some(process) = self.processes.get(&id) else { return };
+        let additional = match &process.launch.permissions {
+            Permissions::Additional(additional) => Some(additional),
+            Permissions::Default | Permissions::Escalated => None,
+        };
+        let reason = match &process.launch.influences[..] {
+            [] => reason,
+            names => format!("{reason}; it sets {}", names.join(", ")),
+        };
+        let matter = Matter {
+            purpose: Purpose::Start,
+            subject: Subject::Command,
+            turn: process.turn.clone(),
+            request: process.request.clone(),
+            permissions: process.launch.permissions.clone(),
+            profile: self.profile(additional),
+            reason,
+            rule,
+            strict,
+        };
+        match self.ask(now, id, matter) {
+            Ok(approval) => {
+                if let Some(process) = self.processes.get_mut(&id) {
+                    process.phase = Phase::Asking { approval };
+                }
+            }
+            Err(too_many) => self.refuse_start(now, id, too_many.into()),
+        }
+    }
+
+    /// The session's profile as it counts now, with what is granted on top.
+    pub(super) fn profile(&self, additional: Option<&Additional>) -> Profile {
+        let owner = self.owner_network.is_some();
+        effective_profile(&self.rights.profile, &self.defaults.cwd, additional, owner)
+    }
+
+    /// Claims a slot, freezes what the process may do, and starts its first attempt.
+    pub(super) fn start_first(&mut self, now: Instant, id: ProcessId) {
+        if let Err(full) = self.make_room(now) {
+            return self.refuse_start(now, id, full);
+        }
+        let Some(launch) = self.processes.get(&id).map(|process| &process.launch) else { return };
+        let trusted = launch.assessment.as_ref().is_some_and(Assessment::is_trusted);
+        let escalated = launch.permissions == Permissions::Escalated && launch.approved;
+        let additional = launch.additional().cloned();
+        let profile = self.profile(additional.as_ref());
+        let confinement = first_confinement(&profile, trusted || escalated, self.owner_network.is_some());
+        let frozen = Launched {
+            confinement,
+            base: self.profile(None),
+            additional,
+            owner_network: self.owner_network.clone(),
+        };
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.launch.frozen = Some(frozen);
+        }
+        self.spawn(id, AttemptNumber::FIRST);
+    }
+
+    /// Starts an attempt under what is frozen for it.
+    pub(super) fn spawn(&mut self, id: ProcessId, attempt: AttemptNumber) {
+        let Some(process) = self.processes.get_mut(&id) else { return };
+        let Some(mut plan) = process.launch.plan.as_deref().cloned() else { return };
+        let confinement = process.launch.frozen.as_ref().map(|frozen| &frozen.confinement);
+        plan.sandbox = confinement.and_then(Confinement::profile).cloned();
+        if plan.sandbox.as_ref().is_some_and(|profile| matches!(profile.network, Network::Proxied { .. })) {
+            plan.lead_to_proxy();
+        }
+        process.phase = Phase::Starting;
+        self.effects.push_back(Effect::Spawn { process: id, attempt, plan });
+        self.follow_attempt(id, attempt);
+    }
+
+    /// Nothing of it runs or will: whoever waits is told, and its id is given back.
+    pub(super) fn refuse_start(&mut self, now: Instant, id: ProcessId, error: StartError) {
+        if let Some(process) = self.processes.get(&id) {
+            let argv = process.argv.clone();
+            let refused = FeedKind::StartRefused { process: id, argv, error: Box::new(error.clone()) };
+            self.publish(now, Some(id), refused);
+        }
+        self.give_up_start(now, id, error);
+    }
+
+    fn give_up_start(&mut self, now: Instant, id: ProcessId, error: StartError) {
+        self.abandon_input(now, id, None);
+        for call in self.waits_on(id) {
+            let Some(wait) = self.end_wait(call) else { continue };
+            let failed = match wait.kind {
+                WaitKind::Start { .. } | WaitKind::OneShot => Answer::Exec(Err(error.clone())),
+                WaitKind::Write(_) | WaitKind::Poll { .. } => {
+                    Answer::Write(Err(super::TargetError::Unknown { process: id }.into()))
+                }
+                WaitKind::Condition { .. } => Answer::Wait(Err(super::TargetError::Unknown { process: id })),
+            };
+            for caller in wait.callers {
+                self.reply(caller, failed.clone());
+            }
+        }
+        let kill = self.processes.get_mut(&id).and_then(|process| process.kill.take());
+        self.remove(id);
+        if let Some(kill) = kill {
+            self.tell_killers(now, id, kill, None, &[]);
+        }
+    }
+
+    /// A launch is ended before an attempt runs: by an interrupt, a clean, or because nobody waits for it.
+    pub(super) fn call_off(&mut self, now: Instant, id: ProcessId) {
+        let Some(process) = self.processes.get(&id) else { return };
+        if let Phase::Asking { approval } = process.phase.clone() {
+            self.withdraw(now, &approval);
+        }
+        match self.processes.get(&id) {
+            Some(process) if process.is_undecided() => self.refuse_start(now, id, StartError::Cancelled),
+            Some(_) => self.surface_denial(now, id),
+            None => {}
+        }
     }
 
     fn start_wait(&self, mode: Mode) -> WaitKind {
@@ -121,22 +298,57 @@ impl Session {
         enforced: Enforced,
         at: Instant,
     ) {
-        let early_window = self.limits.early_window;
-        let one_shot_timeout = |asked| self.limits.one_shot_timeout(asked);
         let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Starting) else {
             return;
         };
+        let frozen = process.launch.frozen.as_ref();
         let attempt = AttemptView {
             number,
             pid,
-            confinement: Confinement::Unrestricted,
+            confinement: frozen.map_or(Confinement::Unrestricted, |frozen| frozen.confinement.clone()),
             enforced,
             started_at: at,
             output_end: 0,
             outputs_closed: false,
+            exit: None,
+            evidence: None,
         };
         process.attempts.push(attempt.clone());
         process.phase = Phase::Window { since: at };
+        self.set_life_timers(id, number, at);
+        let started = FeedKind::AttemptStarted { process: id, attempt: Box::new(attempt.clone()) };
+        self.publish(now, Some(id), started);
+        self.tell_progress(id, &[Progress::AttemptStarted { process: id, attempt }]);
+        if number == AttemptNumber::FIRST {
+            self.tell_started(now, id);
+        }
+        self.start_yields(now, id);
+        self.client_changed(now, id);
+        self.advance_kill(now, id);
+        self.feed_input(now, id);
+    }
+
+    /// A second attempt has its own window, and what is left of the bounds on the process's life.
+    fn set_life_timers(&mut self, id: ProcessId, number: AttemptNumber, at: Instant) {
+        let Some(process) = self.processes.get(&id) else { return };
+        let (mode, timeouts) = (process.mode, process.timeouts);
+        self.timers.set(Timer::Window(id), at + self.limits.early_window);
+        if let Some(no_output) = timeouts.no_output {
+            self.timers.set(Timer::NoOutput(id), at + no_output);
+        }
+        if number != AttemptNumber::FIRST {
+            return;
+        }
+        if let Mode::OneShot { timeout } = mode {
+            self.timers.set(Timer::OneShot(id), at + self.limits.one_shot_timeout(timeout));
+        }
+        if let Some(hard) = timeouts.hard {
+            self.timers.set(Timer::Hard(id), at + hard);
+        }
+    }
+
+    fn tell_started(&mut self, now: Instant, id: ProcessId) {
+        let Some(process) = self.processes.get(&id) else { return };
         let (argv, cwd) = (process.argv.clone(), process.cwd.clone());
         let started = FeedKind::ProcessStarted {
             process: id,
@@ -146,36 +358,12 @@ impl Session {
             stdin: process.input.present,
             one_shot: process.is_one_shot(),
         };
-        self.timers.set(Timer::Window(id), at + early_window);
-        if let Mode::OneShot { timeout } = process.mode {
-            self.timers.set(Timer::OneShot(id), at + one_shot_timeout(timeout));
-        }
-        if let Some(hard) = process.timeouts.hard {
-            self.timers.set(Timer::Hard(id), at + hard);
-        }
-        if let Some(no_output) = process.timeouts.no_output {
-            self.timers.set(Timer::NoOutput(id), at + no_output);
-        }
-        self.publish(
-            now,
-            Some(id),
-            FeedKind::AttemptStarted { process: id, attempt: Box::new(attempt.clone()) },
-        );
         self.publish(now, Some(id), started);
-        self.tell_progress(
-            id,
-            &[
-                Progress::AttemptStarted { process: id, attempt },
-                Progress::Started { process: id, argv, cwd },
-            ],
-        );
-        self.start_yields(now, id);
-        self.client_changed(now, id);
-        self.advance_kill(now, id);
-        self.feed_input(now, id);
+        self.tell_progress(id, &[Progress::Started { process: id, argv, cwd }]);
     }
 
-    /// Nothing runs and nothing is left behind: the id is given back.
+    /// Of a first attempt nothing is left behind, and the id is given back; if the second one fails, the denial of the
+    /// first is the result.
     pub(super) fn on_spawn_failed(
         &mut self,
         now: Instant,
@@ -187,24 +375,10 @@ impl Session {
             return;
         }
         self.publish(now, Some(id), FeedKind::SpawnFailed { process: id, attempt, error: error.clone() });
-        self.abandon_input(id, None);
-        for call in self.waits_on(id) {
-            let Some(wait) = self.end_wait(call) else { continue };
-            let failed = match wait.kind {
-                WaitKind::Start { .. } | WaitKind::OneShot => Answer::Exec(Err(error.clone().into())),
-                WaitKind::Write(_) | WaitKind::Poll { .. } => {
-                    Answer::Write(Err(super::TargetError::Unknown { process: id }.into()))
-                }
-                WaitKind::Condition { .. } => Answer::Wait(Err(super::TargetError::Unknown { process: id })),
-            };
-            for caller in wait.callers {
-                self.reply(caller, failed.clone());
-            }
-        }
-        let kill = self.processes.get_mut(&id).and_then(|process| process.kill.take());
-        self.remove(id);
-        if let Some(kill) = kill {
-            self.tell_killers(now, id, kill, None, &[]);
+        if attempt == AttemptNumber::FIRST {
+            self.give_up_start(now, id, error.into());
+        } else {
+            self.surface_denial(now, id);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::ids::{CallId, ProcessId};
+use crate::core::ids::{ApprovalId, CallId, ProcessId};
 use crate::core::time::Instant;
 
 /// What a timer is for. The order of the variants settles ties: what a process does comes before what is done to it,
@@ -11,6 +11,8 @@ use crate::core::time::Instant;
 pub(super) enum Timer {
     /// The early window of an attempt has passed.
     Window(ProcessId),
+    /// Whether an ended attempt was denied is judged by the output that is there.
+    Judge(ProcessId),
     /// An answer about an ended process waits no longer for its outputs.
     ExitCollect(ProcessId),
     /// The feed waits no longer for trailing output.
@@ -27,6 +29,8 @@ pub(super) enum Timer {
     KillGrace(ProcessId),
     /// KILL has not sufficed: report.
     KillReap(ProcessId),
+    /// A question has expired.
+    Question(ApprovalId),
     /// A lease on deadlines has run out.
     Hold(String),
     /// A call's wait is over.
@@ -39,9 +43,10 @@ pub(super) enum Timer {
 
 impl Timer {
     /// Every timer of a process.
-    pub(super) const fn of(process: ProcessId) -> [Self; 11] {
+    pub(super) const fn of(process: ProcessId) -> [Self; 12] {
         [
             Self::Window(process),
+            Self::Judge(process),
             Self::ExitCollect(process),
             Self::ExitFeed(process),
             Self::OneShot(process),

@@ -3,9 +3,9 @@
 use crate::core::command::{Defaults, TerminalSize};
 use crate::core::ids::{AttemptNumber, ProcessId, RequestId, SessionId, TurnId};
 use crate::core::limits::Limits;
-use crate::core::policy::{Confinement, Rights};
-use crate::core::process::Exit;
-use crate::core::spawn::Enforced;
+use crate::core::policy::{Confinement, NetworkRule, Rights};
+use crate::core::process::{Evidence, Exit};
+use crate::core::spawn::{Enforced, ResourceLimits};
 use crate::core::time::Instant;
 
 /// A session.
@@ -27,6 +27,12 @@ pub struct SessionView {
     pub feed_sequence: u64,
     /// Live processes.
     pub live: usize,
+    /// What each process may use.
+    pub process_limits: ResourceLimits,
+    /// The rules for connections that the server's owner set.
+    pub owner_network: Option<Vec<NetworkRule>>,
+    /// Open questions.
+    pub open_questions: usize,
     /// When it was created.
     pub created_at: Instant,
     /// Whether it is closing.
@@ -36,6 +42,10 @@ pub struct SessionView {
 /// How far a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
+    /// Nothing has been decided yet.
+    Reserved,
+    /// A question about it is open, and nothing of it runs.
+    Asking,
     /// It is being started.
     Starting,
     /// It runs.
@@ -65,6 +75,10 @@ pub struct AttemptView {
     pub output_end: u64,
     /// Whether all outputs have ended.
     pub outputs_closed: bool,
+    /// How it ended.
+    pub exit: Option<Exit>,
+    /// What points to a denial by its sandbox.
+    pub evidence: Option<Evidence>,
 }
 
 /// A process.

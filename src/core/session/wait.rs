@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::questions;
 use super::timers::Timer;
 use super::{
     Answer, CallResult, Condition, ConditionEnd, Effect, Progress, RequestState, Session, WaitEnd, WriteError,
 };
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, TurnId};
-use crate::core::process::{Exit, Process};
+use crate::core::process::{Exit, Phase, Process};
 use crate::core::time::Instant;
 
 /// A call that waits, with every repeat that joined it.
@@ -83,6 +84,8 @@ pub(super) struct WriteWait {
 pub(super) enum Stage {
     /// It waits behind other input.
     Queued,
+    /// Somebody is asked about it.
+    Asked,
     /// It is being delivered.
     Active,
     /// It was delivered.
@@ -152,7 +155,9 @@ impl Session {
     pub(super) fn begin_wait(&mut self, now: Instant, call: CallId, mut wait: Wait) {
         wait.callers.push(call);
         let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
-        if !matches!(wait.kind, WaitKind::Condition { .. }) {
+        // Before it is decided that anything starts there is no output; `follow_attempt` tells of it.
+        let has_output = self.processes.get(&process).is_some_and(|known| !known.is_undecided());
+        if has_output && !matches!(wait.kind, WaitKind::Condition { .. }) {
             let progress = Progress::Collecting { process, attempt, from };
             self.effects.push_back(Effect::Progress { call, progress });
         }
@@ -175,20 +180,43 @@ impl Session {
         self.waits.iter().filter(|(_, wait)| wait.process == process).map(|(call, _)| *call).collect()
     }
 
+    /// From now on the output of another attempt belongs to every call that collects output of a process.
+    pub(super) fn follow_attempt(&mut self, process: ProcessId, attempt: AttemptNumber) {
+        for wait in self.waits.values_mut().filter(|wait| wait.process == process) {
+            if matches!(wait.kind, WaitKind::Condition { .. }) {
+                continue;
+            }
+            (wait.attempt, wait.from) = (attempt, 0);
+            let told = wait.callers.iter().map(|call| Effect::Progress {
+                call: *call,
+                progress: Progress::Collecting { process, attempt, from: 0 },
+            });
+            self.effects.extend(told);
+        }
+    }
+
     /// A repeat of a request in flight gets the same answer as the first.
     pub(super) fn join(&mut self, call: CallId, first: CallId) {
         let Some(wait) = self.waits.get_mut(&first) else { return };
         wait.callers.push(call);
         let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
         let starts = matches!(wait.kind, WaitKind::Start { .. } | WaitKind::OneShot);
-        self.effects
-            .push_back(Effect::Progress { call, progress: Progress::Collecting { process, attempt, from } });
+        if self.processes.get(&process).is_some_and(|known| !known.is_undecided()) {
+            let progress = Progress::Collecting { process, attempt, from };
+            self.effects.push_back(Effect::Progress { call, progress });
+        }
         if starts {
             self.tell_progress_so_far(call, process);
         }
     }
 
     pub(super) fn tell_progress_so_far(&mut self, call: CallId, process: ProcessId) {
+        let Some(known) = self.processes.get(&process) else { return };
+        if let Phase::Asking { approval } = &known.phase
+            && let Some(question) = self.open_question(approval)
+        {
+            self.effects.push_back(Effect::Progress { call, progress: Progress::Asking { question } });
+        }
         let Some(known) = self.processes.get(&process).filter(|known| !known.attempts.is_empty()) else {
             return;
         };
@@ -228,7 +256,7 @@ impl Session {
 
     /// Sets a call's yield deadline, from now on.
     pub(super) fn set_yield(&mut self, now: Instant, call: CallId, length: Duration) {
-        let held = !self.holds.is_empty();
+        let held = self.yields_are_held();
         let Some(wait) = self.waits.get_mut(&call) else { return };
         wait.paused += still_held(wait.yields, now);
         if held {
@@ -279,6 +307,13 @@ impl Session {
     pub(super) fn on_wait_over(&mut self, now: Instant, call: CallId) {
         let Some(wait) = self.waits.get_mut(&call) else { return };
         wait.yields = Yield::Unset;
+        let judging = |process: &Process| matches!(process.phase, Phase::Judging { .. });
+        if !matches!(wait.kind, WaitKind::Condition { .. })
+            && self.processes.get(&wait.process).is_some_and(judging)
+        {
+            // Its attempt has ended: within 20 ms this call is answered by what that comes to.
+            return;
+        }
         match &mut wait.kind {
             WaitKind::Write(_) => self.stop_or_answer_write(now, call, WaitEnd::Yielded),
             WaitKind::Condition { .. } => self.answer_condition(now, call, ConditionEnd::TimedOut),
@@ -318,6 +353,7 @@ impl Session {
         let from = if wait.attempt == attempt { wait.from } else { 0 };
         let exit = process.exit().copied();
         let next = if wait.carries_output() { process.output_end().max(from) } else { from };
+        process.launch.attended &= !questions::is_start(&wait.kind);
         if wait.carries_output() {
             process.cursor = process.cursor.max(next);
             process.told |= exit.is_some();
@@ -328,7 +364,7 @@ impl Session {
             end,
             exit,
             attempts: process.attempts.clone(),
-            evidence: None,
+            evidence: process.attempt().and_then(|attempt| attempt.evidence.clone()),
             wall_time: now.since(wait.started),
             paused: wait.paused + still_held(wait.yields, now),
             attempt,
@@ -337,7 +373,7 @@ impl Session {
             outputs_closed: process.outputs_closed(),
             stdin: match &wait.kind {
                 // What was never begun would start where the input is now, not where it was when the call came.
-                WaitKind::Write(WriteWait { stage: Stage::Queued, .. }) => {
+                WaitKind::Write(WriteWait { stage: Stage::Queued | Stage::Asked, .. }) => {
                     Some((process.input.committed, process.input.committed))
                 }
                 WaitKind::Write(write) => Some(write.stdin),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::core::ids::{CallId, ProcessId, WriteId};
 use crate::core::limits::{INPUT_QUEUE_MAX, TERMINAL_REACTION};
-use crate::core::process::{Active, InputEnd, Phase, Queued};
+use crate::core::process::{Active, InputEnd, Queued};
 use crate::core::signal::{Scope, Signal};
 use crate::core::time::Instant;
 
@@ -42,6 +42,9 @@ impl Session {
             return Err(TargetError::Gone { process: id, exit: Box::new(exit) }.into());
         }
         let polls = write.input.is_empty() && !write.eof;
+        if !polls && process.is_undecided() {
+            return Err(WriteError::NotStarted { process: id });
+        }
         let delivers = !polls && exit.is_none();
         if delivers {
             if !process.input.present && (write.eof || !is_interrupt(&write.input)) {
@@ -107,7 +110,7 @@ impl Session {
         eof: bool,
     ) {
         if let Some(process) = self.processes.get_mut(&id) {
-            process.input.queue.push_back(Queued { call, data, offset, eof });
+            process.input.queue.push_back(Queued { call, data, offset, eof, approved: false });
         }
         self.feed_input(now, id);
     }
@@ -116,8 +119,8 @@ impl Session {
     pub(super) fn feed_input(&mut self, now: Instant, id: ProcessId) {
         loop {
             let Some(process) = self.processes.get_mut(&id) else { return };
-            let takes = matches!(process.phase, Phase::Window { .. } | Phase::Running { .. });
-            if !takes || process.input.active.is_some() {
+            let takes = process.is_alive();
+            if !takes || process.input.active.is_some() || process.input.reviewing.is_some() {
                 return;
             }
             let Some(next) = process.input.queue.pop_front() else { return };
@@ -146,6 +149,8 @@ impl Session {
             // What an earlier call delivered already is not delivered again.
             let known = usize::try_from(committed - start).unwrap_or(usize::MAX).min(next.data.len());
             let data = next.data.slice(known..);
+            let next = Queued { data: data.clone(), offset: Some(committed), ..next };
+            let Some(next) = self.review_input(now, id, next) else { continue };
             self.mark_write(next.call, Stage::Active, (committed, committed));
             if data.is_empty() && !next.eof {
                 self.finish_delivery(now, next.call, WriteOutcome::Whole);
@@ -192,7 +197,7 @@ impl Session {
         self.feed_input(now, id);
     }
 
-    fn mark_write(&mut self, call: CallId, stage: Stage, stdin: (u64, u64)) {
+    pub(super) fn mark_write(&mut self, call: CallId, stage: Stage, stdin: (u64, u64)) {
         if let Some(Wait { kind: WaitKind::Write(write), .. }) = self.waits.get_mut(&call) {
             write.stage = stage;
             write.stdin = stdin;
@@ -231,6 +236,11 @@ impl Session {
         }
         let Some(process) = self.processes.get_mut(&id) else { return };
         match stage {
+            Stage::Asked => {
+                self.withdraw_review(now, id);
+                self.answer_write(now, call, end);
+                self.feed_input(now, id);
+            }
             Stage::Queued => {
                 process.input.queue.retain(|queued| queued.call != call);
                 self.answer_write(now, call, end);
@@ -262,7 +272,8 @@ impl Session {
     }
 
     /// No more input of a process can be delivered. Waits of queued input then wait for its end.
-    pub(super) fn abandon_input(&mut self, id: ProcessId, ended: Option<InputEnd>) {
+    pub(super) fn abandon_input(&mut self, now: Instant, id: ProcessId, ended: Option<InputEnd>) {
+        self.withdraw_review(now, id);
         if let Some(process) = self.processes.get_mut(&id) {
             process.input.queue.clear();
             process.input.ended = process.input.ended.or(ended);

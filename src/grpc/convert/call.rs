@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use tonic::Status;
 
-use super::command::{Connection, command};
+use super::command::{Asked, Connection, Wanted, command};
 use super::{Valid, idempotency, invalid, millis, optional_millis, process_id, terminal_size, turn};
 use crate::core::command::TerminalSize;
+use crate::core::ids::TurnId;
 use crate::core::limits::INPUT_BYTES_MAX;
-use crate::core::session::{Exec, Mode, Timeouts, Write, WriteAnswer};
+use crate::core::session::{Exec, Idempotency, Mode, Timeouts, Write, WriteAnswer};
 use crate::grpc::pb;
 
 /// A start whose process may outlive its call.
@@ -24,14 +25,31 @@ pub(in crate::grpc) fn exec(mut wire: pb::ExecCommandRequest) -> Result<Exec, St
     } else {
         Mode::Interactive { yield_time: wire.yield_time_ms.map(millis) }
     };
-    let (command, kill_descendants_on_exit) = command(wire.command, connection)?;
+    let asked = command(wire.command, connection)?;
     let timeouts = Timeouts {
         hard: optional_millis(wire.hard_timeout_ms),
         no_output: optional_millis(wire.no_output_timeout_ms),
         after_disconnect: optional_millis(wire.after_disconnect_timeout_ms),
         retention: wire.retention_ms.map(millis),
     };
-    Ok(Exec { turn: turn(&wire.turn_id)?, request, command, mode, timeouts, kill_descendants_on_exit })
+    Ok(start(turn(&wire.turn_id)?, request, asked, mode, timeouts))
+}
+
+fn start(turn: TurnId, request: Idempotency, asked: Asked, mode: Mode, timeouts: Timeouts) -> Exec {
+    let Asked { command, wanted, limits, kill_descendants_on_exit } = asked;
+    let Wanted { permissions, justification, proposed_rule } = wanted;
+    Exec {
+        turn,
+        request,
+        command,
+        permissions,
+        justification,
+        proposed_rule,
+        limits,
+        mode,
+        timeouts,
+        kill_descendants_on_exit,
+    }
 }
 
 fn terminal(tty: bool, size: Option<pb::TerminalSize>) -> Valid<Option<TerminalSize>> {
@@ -51,9 +69,9 @@ pub(in crate::grpc) fn one_shot(mut wire: pb::ExecToCompletionRequest) -> Result
         return Ok(invalid("timeout_ms", "is 0; a command needs at least 1 ms, absent is 10000")?);
     }
     let mode = Mode::OneShot { timeout: wire.timeout_ms.map(millis) };
-    let (command, kill_descendants_on_exit) = command(wire.command, Connection::default())?;
+    let asked = command(wire.command, Connection::default())?;
     let timeouts = Timeouts::default();
-    Ok(Exec { turn: turn(&wire.turn_id)?, request, command, mode, timeouts, kill_descendants_on_exit })
+    Ok(start(turn(&wire.turn_id)?, request, asked, mode, timeouts))
 }
 
 /// Input that is collected after, or a poll.

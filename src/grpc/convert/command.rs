@@ -1,25 +1,27 @@
 //! What a caller asks to run.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tonic::Status;
 
+use super::approval::{WORDS_BYTES_MAX, permissions, rule_words};
+use super::config::known;
 use super::{Valid, bounded, id, invalid};
-use crate::core::command::{Command, EnvVar, Program, TerminalSize};
-use crate::core::policy::Unsupported;
+use crate::core::approval::Permissions;
+use crate::core::command::{Command, EnvVar, LOCAL_ENVIRONMENT, Program, TerminalSize};
+use crate::core::spawn::ResourceLimits;
 use crate::grpc::pb;
 use crate::grpc::status;
 
 /// The one environment of this version.
-pub(in crate::grpc) const LOCAL: &str = "local";
+pub(in crate::grpc) const LOCAL: &str = LOCAL_ENVIRONMENT;
 /// Variables that one command, or one policy, may name.
 pub(super) const VARIABLES_MAX: usize = 1_024;
 /// Longest name of a variable.
 const NAME_BYTES_MAX: usize = 1_024;
 /// Longest name and value together: the kernel takes 131 072 bytes in one string, `=` and a null byte included.
 const VARIABLE_BYTES_MAX: usize = 131_070;
-/// Longest justification.
-const JUSTIFICATION_BYTES_MAX: usize = 4_096;
 
 /// How a command is connected: what stands beside it in a request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,11 +31,28 @@ pub(super) struct Connection {
     pub(super) full_terminal: bool,
 }
 
-/// A command, and whether its descendants end with it.
-pub(super) fn command(wire: Option<pb::Command>, connection: Connection) -> Result<(Command, bool), Status> {
-    let Some(wire) = wire else { return Ok(invalid("command", "is required")?) };
-    refuse_permissions(&wire)?;
-    refuse_limits(wire.limits.as_ref())?;
+/// What a command wants beyond being run.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) permissions: Permissions,
+    pub(super) justification: String,
+    pub(super) proposed_rule: Vec<String>,
+}
+
+/// A command as it was asked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) command: Command,
+    pub(super) wanted: Wanted,
+    pub(super) limits: ResourceLimits,
+    pub(super) kill_descendants_on_exit: bool,
+}
+
+/// A command, and what it wants.
+pub(super) fn command(wire: Option<pb::Command>, connection: Connection) -> Result<Asked, Status> {
+    let Some(mut wire) = wire else { return Ok(invalid("command", "is required")?) };
+    let wanted = wanted(&mut wire)?;
+    let limits = resource_limits("command.limits", wire.limits.take())?;
     environment("command.environment_id", &wire.environment_id)?;
     let kill_descendants_on_exit = wire.kill_descendants_on_exit;
     let program = program(wire.cmd, wire.argv, wire.shell, wire.login)?;
@@ -45,7 +64,7 @@ pub(super) fn command(wire: Option<pb::Command>, connection: Connection) -> Resu
         stdin: connection.stdin,
         full_terminal: connection.full_terminal,
     };
-    Ok((command, kill_descendants_on_exit))
+    Ok(Asked { command, wanted, limits, kill_descendants_on_exit })
 }
 
 fn program(cmd: String, argv: Vec<String>, shell: String, login: Option<bool>) -> Valid<Program> {
@@ -108,55 +127,54 @@ pub(in crate::grpc) fn terminal_size(field: &str, wire: pb::TerminalSize) -> Val
     Ok(TerminalSize { rows: side("rows", wire.rows, rows)?, cols: side("cols", wire.cols, cols)? })
 }
 
-fn refuse_permissions(wire: &pb::Command) -> Result<(), Status> {
-    use pb::SandboxPermissions as Asked;
-    let asked = match Asked::try_from(wire.sandbox_permissions) {
-        Ok(asked) => asked,
-        Err(_) => {
-            let problem = format!("{} is no value of SandboxPermissions", wire.sandbox_permissions);
-            return Ok(invalid("command.sandbox_permissions", problem)?);
-        }
-    };
-    bounded("command.justification", &wire.justification, JUSTIFICATION_BYTES_MAX)?;
-    let additional = wire.additional_permissions.is_some();
-    match asked {
-        Asked::Unspecified | Asked::UseDefault => {}
-        Asked::WithAdditionalPermissions if !additional => {
-            return Ok(invalid(
-                "command.additional_permissions",
-                "is required with WITH_ADDITIONAL_PERMISSIONS",
-            )?);
-        }
-        Asked::RequireEscalated | Asked::WithAdditionalPermissions => {
-            return Err(status::unsupported(Unsupported::SandboxPermissions));
-        }
+fn wanted(wire: &mut pb::Command) -> Valid<Wanted> {
+    let asked = known("command.sandbox_permissions", wire.sandbox_permissions)?;
+    let justification = std::mem::take(&mut wire.justification);
+    bounded("command.justification", &justification, WORDS_BYTES_MAX)?;
+    let permissions = permissions(asked, wire.additional_permissions.take())?;
+    if permissions == Permissions::Default && !justification.is_empty() {
+        return invalid("command.justification", "is set, but sandbox_permissions asks for nothing");
     }
-    if additional {
-        let problem = "is set, but sandbox_permissions does not ask for it";
-        return Ok(invalid("command.additional_permissions", problem)?);
-    }
-    if !wire.justification.is_empty() {
-        return Ok(invalid("command.justification", "is set, but sandbox_permissions asks for nothing")?);
-    }
-    if wire.prefix_rule.len() > 64 {
-        return Ok(invalid("command.prefix_rule", "has more than 64 words")?);
-    }
-    Ok(())
+    let proposed_rule = rule_words("command.prefix_rule", std::mem::take(&mut wire.prefix_rule))?;
+    Ok(Wanted { permissions, justification, proposed_rule })
 }
 
-/// Refuses every resource limit: none is enforced in this version, and none is ignored.
-pub(super) fn refuse_limits(wire: Option<&pb::ResourceLimits>) -> Result<(), Status> {
-    let Some(limits) = wire else { return Ok(()) };
-    let pb::ResourceLimits { memory_bytes, max_pids, cpu_time_ms, open_files, file_size_bytes } = limits;
-    let asked = [
-        ("memory_bytes", memory_bytes.is_some()),
-        ("max_pids", max_pids.is_some()),
-        ("cpu_time_ms", cpu_time_ms.is_some()),
-        ("open_files", open_files.is_some()),
-        ("file_size_bytes", file_size_bytes.is_some()),
-    ];
-    match asked.into_iter().find(|(_, asked)| *asked) {
-        Some((limit, _)) => Err(status::limit_unenforceable(limit)),
-        None => Ok(()),
+/// Least memory that a process can be bounded to.
+const MEMORY_BYTES_MIN: u64 = 1024 * 1024;
+/// Fewest descriptors that a program can be expected to start with.
+const OPEN_FILES_MIN: u32 = 16;
+
+/// What each process may use.
+pub(super) fn resource_limits(field: &str, wire: Option<pb::ResourceLimits>) -> Valid<ResourceLimits> {
+    let pb::ResourceLimits { memory_bytes, max_pids, cpu_time_ms, open_files, file_size_bytes } =
+        wire.unwrap_or_default();
+    let at_least = |name: &str, given: Option<u64>, least: u64| match given {
+        Some(given) if given < least => {
+            invalid(format!("{field}.{name}"), format!("must be at least {least}"))
+        }
+        _ => Ok(()),
+    };
+    at_least("memory_bytes", memory_bytes, MEMORY_BYTES_MIN)?;
+    at_least("max_pids", max_pids.map(u64::from), 1)?;
+    at_least("cpu_time_ms", cpu_time_ms, 1)?;
+    at_least("open_files", open_files.map(u64::from), u64::from(OPEN_FILES_MIN))?;
+    Ok(ResourceLimits {
+        memory_bytes,
+        pids_max: max_pids,
+        cpu_time: cpu_time_ms.map(Duration::from_millis),
+        open_files_max: open_files,
+        file_size_bytes,
+    })
+}
+
+/// What each process may use.
+pub(super) fn resource_limits_to_wire(limits: &ResourceLimits) -> pb::ResourceLimits {
+    let ResourceLimits { memory_bytes, pids_max, cpu_time, open_files_max, file_size_bytes } = *limits;
+    pb::ResourceLimits {
+        memory_bytes,
+        max_pids: pids_max,
+        cpu_time_ms: cpu_time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        open_files: open_files_max,
+        file_size_bytes,
     }
 }

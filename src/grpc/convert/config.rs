@@ -2,15 +2,18 @@
 //! in, and whether it asks for more than it may.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tonic::Status;
 
-use super::command::{LOCAL, environment, refuse_limits, variables};
+use super::command::{LOCAL, environment, resource_limits, resource_limits_to_wire, variables};
+use super::process::confidence;
 use super::rights::{approval_policy, policy_to_wire, profile, profile_to_wire};
 use super::{Valid, bounded, count, invalid, millis, to_millis_u32};
 use crate::core::command::{EnvPolicy, Inherit, check_shell};
 use crate::core::limits::{Limits, WhenFull};
 use crate::core::policy::Rights;
+use crate::core::process::Confidence;
 use crate::grpc::auth::Role;
 use crate::grpc::server::SessionDefaults;
 use crate::grpc::{pb, status};
@@ -24,8 +27,6 @@ pub(super) const PATH_BYTES_MAX: usize = 4_096;
 const PROCESSES_MAX: u32 = 4_096;
 /// Shortest and longest setting of the largest poll.
 const POLL_MS: std::ops::RangeInclusive<u32> = 5_000..=300_000;
-/// How long a question stays open, until questions exist and this can be set.
-pub(in crate::grpc) const APPROVAL_EXPIRY_MS: u32 = 600_000;
 /// Labels of a session.
 const LABELS_MAX: usize = 64;
 /// Longest key or value of a label.
@@ -123,14 +124,23 @@ pub(in crate::grpc) fn settings(
             }
             Field::Interactive => settings.interactive = wire.interactive.unwrap_or(default.interactive),
             Field::Limits => {
-                let when_full = settings.limits.when_full;
-                settings.limits = Limits { when_full, ..limits(wire.limits.take(), &default.limits)? };
+                let (when_full, min_confidence) = (settings.limits.when_full, settings.limits.min_confidence);
+                let limits = limits(wire.limits.take(), &default.limits)?;
+                settings.limits = Limits { when_full, min_confidence, ..limits };
             }
-            Field::ProcessLimits => refuse_limits(wire.process_limits.as_ref())?,
+            Field::ProcessLimits => {
+                settings.process_limits = match wire.process_limits.take() {
+                    None => default.process_limits,
+                    given => resource_limits("config.process_limits", given)?,
+                };
+            }
             Field::TableFull => {
                 settings.limits.when_full = when_full(wire.table_full, default.limits.when_full)?
             }
-            Field::MinConfidence => min_confidence(wire.min_confidence)?,
+            Field::MinConfidence => {
+                settings.limits.min_confidence =
+                    min_confidence(wire.min_confidence, default.limits.min_confidence)?;
+            }
         }
     }
     Ok(settings)
@@ -144,8 +154,15 @@ pub(in crate::grpc) fn widening(
     current: &Settings,
     bounds: &SessionDefaults,
 ) -> Option<&'static str> {
-    let beyond =
-        |rights: &Rights| asked.rights.beyond(rights).and_then(|_| asked.rights.beyond(&current.rights));
+    // Empty roots of a bound are those of whatever session it is about.
+    let cwd = &asked.defaults.cwd;
+    let wanted = asked.rights.clone().in_directory(cwd);
+    let kept = current.rights.clone().in_directory(&current.defaults.cwd);
+    let beyond = |bound: &Rights| {
+        wanted
+            .beyond(&bound.clone().in_directory(cwd))
+            .and_then(|field| wanted.beyond(&kept).and(Some(field)))
+    };
     match role {
         Role::Agent => beyond(&bounds.agent_ceiling).or_else(|| {
             beyond_besides_rights(asked, &bounds.settings).and_then(|_| beyond_besides_rights(asked, current))
@@ -175,8 +192,16 @@ fn beyond_besides_rights(asked: &Settings, bound: &Settings) -> Option<&'static 
             "limits.max_one_shot_timeout_ms",
             asked.limits.one_shot_timeout_max > bound.limits.one_shot_timeout_max,
         ),
+        ("min_confidence", asked.limits.min_confidence < bound.limits.min_confidence),
+        ("limits.approval_expiry_ms", expires(asked) > expires(bound)),
+        ("process_limits", asked.process_limits.within(&bound.process_limits) != asked.process_limits),
     ];
     checks.into_iter().find(|(_, beyond)| *beyond).map(|(field, _)| field)
+}
+
+/// When questions expire; never is the latest.
+fn expires(settings: &Settings) -> Duration {
+    settings.limits.approval_expiry.unwrap_or(Duration::MAX)
 }
 
 const fn inherited(inherit: Inherit) -> u8 {
@@ -211,7 +236,7 @@ fn shell(asked: &str, default: &str) -> Result<String, Status> {
 }
 
 /// A value of an enum of the wire; one that this version does not know is refused.
-pub(super) fn known<E: TryFrom<i32>>(field: &str, value: i32) -> Valid<E> {
+pub(in crate::grpc) fn known<E: TryFrom<i32>>(field: &str, value: i32) -> Valid<E> {
     E::try_from(value).or_else(|_| invalid(field, format!("{value} is no value of this field")))
 }
 
@@ -269,10 +294,8 @@ fn limits(wire: Option<pb::SessionLimits>, default: &Limits) -> Result<Limits, S
         }
         limits.one_shot_timeout_max = millis(timeout);
     }
-    if wire.approval_expiry_ms.is_some_and(|expiry| expiry != APPROVAL_EXPIRY_MS) {
-        let message =
-            "config.limits.approval_expiry_ms: there are no approval questions in this version; leave it out";
-        return Err(status::not_implemented("approvals", message));
+    if let Some(expiry) = wire.approval_expiry_ms {
+        limits.approval_expiry = (expiry > 0).then(|| millis(expiry));
     }
     Ok(limits)
 }
@@ -285,16 +308,14 @@ fn when_full(wire: i32, default: WhenFull) -> Valid<WhenFull> {
     })
 }
 
-fn min_confidence(wire: i32) -> Result<(), Status> {
+fn min_confidence(wire: i32, default: Confidence) -> Valid<Confidence> {
     match known("config.min_confidence", wire)? {
-        pb::Confidence::Unspecified | pb::Confidence::Likely => Ok(()),
+        pb::Confidence::Unspecified => Ok(default),
+        pb::Confidence::Likely => Ok(Confidence::Likely),
+        pb::Confidence::Checked => Ok(Confidence::Checked),
+        pb::Confidence::Certain => Ok(Confidence::Certain),
         pb::Confidence::None => {
-            Ok(invalid("config.min_confidence", "NONE would take every failure for a denial")?)
-        }
-        pb::Confidence::Checked | pb::Confidence::Certain => {
-            let message =
-                "config.min_confidence: there is no sandbox in this version, and no evidence; leave it out";
-            Err(status::not_implemented("sandbox", message))
+            invalid("config.min_confidence", "NONE would take every failure for a denial")
         }
     }
 }
@@ -316,7 +337,7 @@ pub(in crate::grpc) fn check_labels(
 
 /// What a session is set to, every field filled in.
 pub(in crate::grpc) fn config_to_wire(settings: &Settings) -> pb::SessionConfig {
-    let Settings { defaults, rights, limits, interactive } = settings;
+    let Settings { defaults, rights, process_limits, limits, interactive } = settings;
     pb::SessionConfig {
         cwd: defaults.cwd.clone(),
         environment_id: LOCAL.to_owned(),
@@ -331,15 +352,15 @@ pub(in crate::grpc) fn config_to_wire(settings: &Settings) -> pb::SessionConfig 
             max_output_tokens: Some(limits.output_tokens_max),
             max_poll_ms: Some(to_millis_u32(limits.poll_yield_max)),
             max_one_shot_timeout_ms: Some(to_millis_u32(limits.one_shot_timeout_max)),
-            approval_expiry_ms: Some(APPROVAL_EXPIRY_MS),
+            approval_expiry_ms: Some(limits.approval_expiry.map_or(0, to_millis_u32)),
         }),
-        process_limits: Some(pb::ResourceLimits::default()),
+        process_limits: Some(resource_limits_to_wire(process_limits)),
         table_full: match limits.when_full {
             WhenFull::Evict => pb::TableFull::Evict,
             WhenFull::Reject => pb::TableFull::Reject,
         }
         .into(),
-        min_confidence: pb::Confidence::Likely.into(),
+        min_confidence: confidence(limits.min_confidence).into(),
     }
 }
 

@@ -1,18 +1,20 @@
 //! Events of a session's feed, on the way out.
 
+use super::approval::approval;
 use super::command::LOCAL;
-use super::process::{attempt_started, evidence};
+use super::process::{attempt_denied, attempt_started, evidence};
 use super::{exit, timestamp};
-use crate::core::ids::{AttemptNumber, ProcessId, RequestId, TurnId};
+use crate::core::ids::{AttemptNumber, ProcessId, RequestId, SessionId, TurnId};
 use crate::core::session::{FeedEvent, FeedKind};
 use crate::core::spawn::SpawnError;
 use crate::grpc::pb;
+use crate::grpc::status::{Place, reason_of};
 use crate::host::clock::Clock;
 use pb::event::Kind;
 
 /// An event.
-pub(in crate::grpc) fn event(clock: Clock, event: &FeedEvent) -> pb::Event {
-    let (process, attempt, kind) = kind(clock, event);
+pub(in crate::grpc) fn event(clock: Clock, session: &SessionId, event: &FeedEvent) -> pb::Event {
+    let (process, attempt, kind) = kind(clock, session, event);
     let turn = match &event.kind {
         FeedKind::Interrupted { turn, .. } => Some(turn),
         _ => event.turn.as_ref(),
@@ -30,20 +32,31 @@ pub(in crate::grpc) fn event(clock: Clock, event: &FeedEvent) -> pb::Event {
 
 type About = (Option<ProcessId>, Option<AttemptNumber>, Kind);
 
-fn kind(clock: Clock, event: &FeedEvent) -> About {
+fn kind(clock: Clock, session: &SessionId, event: &FeedEvent) -> About {
     match &event.kind {
+        FeedKind::ApprovalRequested(asked) => {
+            let requested = Kind::ApprovalRequested(approval(clock, session, asked));
+            (Some(asked.question.process), None, requested)
+        }
+        FeedKind::ApprovalDecided(asked) => {
+            let decided = Kind::ApprovalDecided(approval(clock, session, asked));
+            (Some(asked.question.process), None, decided)
+        }
+        FeedKind::StartRefused { process, argv, error } => {
+            let status = Place { clock, session }.start((**error).clone(), false);
+            let refused = pb::StartRefused {
+                argv: argv.clone(),
+                reason: reason_of(&status),
+                message: status.message().to_owned(),
+            };
+            (Some(*process), None, Kind::StartRefused(refused))
+        }
         FeedKind::AttemptStarted { process, attempt } => {
             let started = Kind::AttemptStarted(attempt_started(clock, attempt));
             (Some(*process), Some(attempt.number), started)
         }
-        FeedKind::AttemptDenied { process, attempt, evidence: sign } => {
-            let denied = pb::AttemptDenied {
-                attempt: u32::from(attempt.get()),
-                exit: None,
-                evidence: Some(evidence(sign)),
-                output_bytes: 0,
-            };
-            (Some(*process), Some(*attempt), Kind::AttemptDenied(denied))
+        FeedKind::AttemptDenied { process, attempt } => {
+            (Some(*process), Some(attempt.number), Kind::AttemptDenied(attempt_denied(clock, attempt)))
         }
         FeedKind::SpawnFailed { process, attempt, error } => {
             let failed = pb::SpawnFailed { failure: Some(spawn_failure(error)) };
@@ -71,8 +84,9 @@ fn kind(clock: Clock, event: &FeedEvent) -> About {
             let written = pb::StdinWritten { start: *from, end: *to, eof: *eof, incomplete: *incomplete };
             (Some(*process), None, Kind::StdinWritten(written))
         }
-        FeedKind::ProcessExited { process, exit: end } => {
-            let exited = pb::ProcessExited { exit: Some(exit(clock, end)), evidence: None };
+        FeedKind::ProcessExited { process, exit: end, evidence: sign } => {
+            let exited =
+                pb::ProcessExited { exit: Some(exit(clock, end)), evidence: sign.as_ref().map(evidence) };
             (Some(*process), None, Kind::ProcessExited(exited))
         }
         FeedKind::OutputsClosed { process, attempt, end } => {
@@ -82,8 +96,8 @@ fn kind(clock: Clock, event: &FeedEvent) -> About {
             let reason = if *pruned { pb::RemoveReason::Pruned } else { pb::RemoveReason::Ended };
             (Some(*process), None, Kind::ProcessRemoved(pb::ProcessRemoved { reason: reason.into() }))
         }
-        FeedKind::Interrupted { waits, .. } => {
-            let interrupted = pb::Interrupted { waits_ended: *waits, approvals_withdrawn: 0 };
+        FeedKind::Interrupted { waits, withdrawn, .. } => {
+            let interrupted = pb::Interrupted { waits_ended: *waits, approvals_withdrawn: *withdrawn };
             (None, None, Kind::Interrupted(interrupted))
         }
         FeedKind::Cleaned { ended, survivors } => {

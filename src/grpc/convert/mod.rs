@@ -1,6 +1,7 @@
 //! Between the wire and the core, both ways. What comes in is checked here, and a field that cannot be is named as the
 //! wire names it; what goes out only changes its shape.
 
+mod approval;
 mod call;
 mod command;
 mod config;
@@ -16,17 +17,21 @@ use prost::Message;
 use prost_types::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+pub(super) use approval::{
+    WORDS_BYTES_MAX, approval, digest, expiry, grant, rule_words, state_to_wire, verdict_to_wire,
+};
 pub(super) use call::{exec, input_bytes, one_shot, write};
 pub(super) use command::{LOCAL, environment, terminal_size};
-pub(super) use config::{APPROVAL_EXPIRY_MS, Field, check_labels, config_to_wire, mask, settings, widening};
+pub(super) use config::{Field, check_labels, config_to_wire, known, mask, settings, widening};
 pub(super) use event::event;
 use output::model_text;
 pub(super) use output::{cursor, flow, frame_bytes, gap, output, stream_options};
 pub(super) use page::page;
 pub(super) use process::{
-    Held, attempt_started, ended, exec_result, exit, exit_reason, process, size, state, survivors,
+    Held, attempt_denied, attempt_started, ended, exec_result, exit, exit_reason, process, size, state,
+    survivors,
 };
-pub(super) use rights::{policy_to_wire, profile_to_wire};
+pub(super) use rights::{network_to_wire, policy_to_wire, profile_to_wire};
 
 use crate::core::ids::{Fingerprint, ProcessId, RequestId, TurnId};
 use crate::core::session::Idempotency;
@@ -72,12 +77,14 @@ pub(super) fn bounded<'a>(field: &str, text: &'a str, bytes_max: usize) -> Valid
     }
 }
 
+/// An id that must be given.
+pub(super) fn required_id<'a>(field: &str, text: &'a str) -> Valid<&'a str> {
+    if text.is_empty() { invalid(field, "is required") } else { id(field, text) }
+}
+
 /// The id of a session, as it was given.
 pub(super) fn session_id(text: &str) -> Valid<&str> {
-    if text.is_empty() {
-        return invalid("session_id", "is required");
-    }
-    id("session_id", text)
+    required_id("session_id", text)
 }
 
 /// The id of a process, in its range.

@@ -41,7 +41,7 @@ pub(in crate::grpc) fn process(
     outputs: &[Held],
     descendants: Vec<Descendant>,
 ) -> pb::Process {
-    let attempts = view.attempts.iter().map(|each| attempt(clock, &view, each)).collect();
+    let attempts = attempts(clock, &view.attempts);
     let latest = view.attempts.last();
     pb::Process {
         session_id: session.to_string(),
@@ -99,7 +99,7 @@ pub(in crate::grpc) fn size(size: TerminalSize) -> pb::TerminalSize {
 pub(in crate::grpc) fn state(view: &ProcessView) -> pb::ProcessState {
     let closed = view.attempts.last().is_some_and(|attempt| attempt.outputs_closed);
     match view.state {
-        State::Starting => pb::ProcessState::Starting,
+        State::Reserved | State::Asking | State::Starting => pb::ProcessState::Starting,
         State::Running | State::Stopping => pb::ProcessState::Running,
         State::Draining | State::Ended if closed => pb::ProcessState::Closed,
         State::Draining | State::Ended => pb::ProcessState::Exited,
@@ -108,6 +108,8 @@ pub(in crate::grpc) fn state(view: &ProcessView) -> pb::ProcessState {
 
 fn phase(view: &ProcessView) -> pb::ProcessPhase {
     match view.state {
+        State::Reserved => pb::ProcessPhase::Reserved,
+        State::Asking => pb::ProcessPhase::Asking,
         State::Starting => pb::ProcessPhase::Starting,
         State::Running => pb::ProcessPhase::Running,
         State::Stopping => pb::ProcessPhase::Stopping,
@@ -116,27 +118,37 @@ fn phase(view: &ProcessView) -> pb::ProcessPhase {
     }
 }
 
-fn attempt(clock: Clock, process: &ProcessView, attempt: &AttemptView) -> pb::Attempt {
-    let latest = process.attempts.last().is_some_and(|latest| latest.number == attempt.number);
-    let end = process.exit.as_ref().filter(|_| latest);
-    attempt_with_end(clock, attempt, end, None)
-}
-
-fn attempt_with_end(
-    clock: Clock,
-    attempt: &AttemptView,
-    end: Option<&Exit>,
-    denied: Option<&Evidence>,
-) -> pb::Attempt {
+/// Of an attempt, the last one of its process or not.
+fn attempt(clock: Clock, attempt: &AttemptView, last: bool) -> pb::Attempt {
+    let state = match &attempt.exit {
+        None => pb::AttemptState::Running,
+        Some(_) if last => pb::AttemptState::Ended,
+        Some(_) => pb::AttemptState::Denied,
+    };
     pb::Attempt {
         attempt: u32::from(attempt.number.get()),
-        state: if end.is_some() { pb::AttemptState::Ended } else { pb::AttemptState::Running }.into(),
+        state: state.into(),
         start_time: Some(timestamp(clock, attempt.started_at)),
         os_pid: attempt.pid.unwrap_or(0),
         enforced: Some(enforced(attempt)),
-        exit: end.map(|end| exit(clock, end)),
-        evidence: denied.map(evidence),
+        exit: attempt.exit.as_ref().map(|end| exit(clock, end)),
+        evidence: attempt.evidence.as_ref().map(evidence),
         spawn_failure: None,
+        output_bytes: attempt.output_end,
+    }
+}
+
+fn attempts(clock: Clock, all: &[AttemptView]) -> Vec<pb::Attempt> {
+    let last = all.last().map(|attempt| attempt.number);
+    all.iter().map(|each| attempt(clock, each, Some(each.number) == last)).collect()
+}
+
+/// The first attempt was denied, and a second one follows.
+pub(in crate::grpc) fn attempt_denied(clock: Clock, attempt: &AttemptView) -> pb::AttemptDenied {
+    pb::AttemptDenied {
+        attempt: u32::from(attempt.number.get()),
+        exit: attempt.exit.as_ref().map(|end| exit(clock, end)),
+        evidence: attempt.evidence.as_ref().map(evidence),
         output_bytes: attempt.output_end,
     }
 }
@@ -247,11 +259,6 @@ fn usage(used: ResourceUsage) -> pb::ResourceUsage {
 
 /// A sign of a denial.
 pub(super) fn evidence(sign: &Evidence) -> pb::Evidence {
-    let confidence = match sign.confidence {
-        Confidence::Likely => pb::Confidence::Likely,
-        Confidence::Checked => pb::Confidence::Checked,
-        Confidence::Certain => pb::Confidence::Certain,
-    };
     let (cause, word) = match sign.cause {
         Cause::Errno(word) => (pb::EvidenceCause::Errno, word),
         Cause::Sigsys => (pb::EvidenceCause::Sigsys, ""),
@@ -259,12 +266,21 @@ pub(super) fn evidence(sign: &Evidence) -> pb::Evidence {
         Cause::Code => (pb::EvidenceCause::Code, ""),
     };
     pb::Evidence {
-        confidence: confidence.into(),
+        confidence: confidence(sign.confidence).into(),
         cause: cause.into(),
         word: word.to_owned(),
         path: sign.path.clone().unwrap_or_default(),
         excerpt: sign.excerpt.clone(),
         early: sign.early,
+    }
+}
+
+/// How sure it is that the sandbox made an attempt fail.
+pub(super) const fn confidence(confidence: Confidence) -> pb::Confidence {
+    match confidence {
+        Confidence::Likely => pb::Confidence::Likely,
+        Confidence::Checked => pb::Confidence::Checked,
+        Confidence::Certain => pb::Confidence::Certain,
     }
 }
 
@@ -304,21 +320,11 @@ pub(in crate::grpc) fn exec_result(clock: Clock, collected: Collected) -> pb::Ex
         WaitEnd::Yielded | WaitEnd::Delivered => pb::WaitEnd::Yielded,
         WaitEnd::Interrupted | WaitEnd::OneShotInterrupted => pb::WaitEnd::Interrupted,
     };
-    let last = result.attempts.last().map(|attempt| attempt.number);
-    let attempts = result.attempts.iter().map(|attempt| {
-        let latest = last == Some(attempt.number);
-        attempt_with_end(
-            clock,
-            attempt,
-            result.exit.as_ref().filter(|_| latest),
-            result.evidence.as_ref().filter(|_| latest),
-        )
-    });
     pb::ExecResult {
         process_id: result.live_process().map(ProcessId::get),
         wait_end: wait_end.into(),
         exit: result.exit.as_ref().map(|end| exit(clock, end)),
-        attempts: attempts.collect(),
+        attempts: attempts(clock, &result.attempts),
         evidence: result.evidence.as_ref().map(evidence),
         wall_time_ms: to_millis(result.wall_time),
         paused_ms: to_millis(result.paused),

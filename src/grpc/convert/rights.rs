@@ -3,12 +3,18 @@
 use super::config::{PATH_BYTES_MAX, known};
 use super::{Valid, bounded, invalid};
 use crate::core::policy::{
-    ApprovalPolicy, Files, Granular, Network, NetworkDecision, NetworkRule, Profile, Rights,
+    ApprovalPolicy, Files, Granular, HostPattern, Network, NetworkDecision, NetworkRule, Profile, Rights,
 };
 use crate::grpc::pb;
 
+const WRITABLE_ROOTS: &str = "config.sandbox.writable_roots";
+const PROTECTED_SUBPATHS: &str = "config.sandbox.protected_subpaths";
 /// Entries of one list of a profile.
 const PATHS_MAX: usize = 256;
+/// The longest name with `*.` in front, or range of addresses.
+const HOST_BYTES_MAX: usize = 256;
+/// Ports of one rule.
+const PORTS_MAX: usize = 256;
 /// Rules of one network policy.
 const RULES_MAX: usize = 1_024;
 
@@ -43,21 +49,15 @@ pub(super) fn approval_policy(
 pub(super) fn profile(wire: Option<pb::SandboxProfile>, default: &Profile) -> Valid<Profile> {
     let Some(wire) = wire else { return Ok(default.clone()) };
     let kind = known("config.sandbox.kind", wire.kind)?;
-    let at_most = |field: &str, list: &[String]| match list.len() {
-        entries if entries > PATHS_MAX => {
-            invalid(field, format!("has {entries} entries; at most {PATHS_MAX} are allowed"))
-        }
-        _ => list.iter().try_for_each(|path| bounded(field, path, PATH_BYTES_MAX).map(drop)),
-    };
-    at_most("config.sandbox.writable_roots", &wire.writable_roots)?;
-    at_most("config.sandbox.protected_subpaths", &wire.protected_subpaths)?;
-    at_most("config.sandbox.deny_read", &wire.deny_read)?;
+    each(WRITABLE_ROOTS, &wire.writable_roots, check_path)?;
+    each(PROTECTED_SUBPATHS, &wire.protected_subpaths, check_subpath)?;
+    each("config.sandbox.deny_read", &wire.deny_read, check_glob)?;
     let workspace = (wire.writable_roots, wire.protected_subpaths);
     let files = match (kind, &default.files) {
         (pb::SandboxKind::Unspecified, Files::WorkspaceWrite { .. })
         | (pb::SandboxKind::WorkspaceWrite, _) => {
             return Ok(Profile {
-                files: workspace_write(workspace, &default.files)?,
+                files: workspace_write(workspace, &default.files),
                 network: network(wire.network)?,
                 deny_read: wire.deny_read,
             });
@@ -68,24 +68,68 @@ pub(super) fn profile(wire: Option<pb::SandboxProfile>, default: &Profile) -> Va
         (pb::SandboxKind::External, _) => Files::External,
     };
     if !workspace.0.is_empty() {
-        return invalid("config.sandbox.writable_roots", "has no meaning without kind WORKSPACE_WRITE");
+        return invalid(WRITABLE_ROOTS, "has no meaning without kind WORKSPACE_WRITE");
     }
     if !workspace.1.is_empty() {
-        return invalid("config.sandbox.protected_subpaths", "has no meaning without kind WORKSPACE_WRITE");
+        return invalid(PROTECTED_SUBPATHS, "has no meaning without kind WORKSPACE_WRITE");
     }
     Ok(Profile { files, network: network(wire.network)?, deny_read: wire.deny_read })
 }
 
-fn workspace_write((roots, subpaths): (Vec<String>, Vec<String>), default: &Files) -> Valid<Files> {
-    if let Some(path) = roots.iter().find(|path| !path.starts_with('/')) {
-        return invalid("config.sandbox.writable_roots", format!("{path:?} is not an absolute path"));
+/// Checks a list of paths, entry by entry.
+fn each(field: &str, list: &[String], check: impl Fn(&str) -> Result<(), &'static str>) -> Valid<()> {
+    if list.len() > PATHS_MAX {
+        return invalid(field, format!("has {} entries; at most {PATHS_MAX} are allowed", list.len()));
     }
+    for (at, path) in list.iter().enumerate() {
+        let entry = format!("{field}[{at}]");
+        bounded(&entry, path, PATH_BYTES_MAX)?;
+        if let Err(problem) = check(path) {
+            return invalid(entry, format!("{path:?} {problem}"));
+        }
+    }
+    Ok(())
+}
+
+/// What names one place, whatever the working directory is.
+pub(super) fn check_path(path: &str) -> Result<(), &'static str> {
+    check_glob(path)?;
+    if path.contains(['*', '?']) { Err("is a glob; name the path") } else { Ok(()) }
+}
+
+/// What names places, whatever the working directory is.
+pub(super) fn check_glob(path: &str) -> Result<(), &'static str> {
+    if !path.starts_with('/') {
+        Err("is not an absolute path")
+    } else if path.contains('\0') {
+        Err("has a null byte; the system takes none")
+    } else if path.split('/').any(|part| part == "..") {
+        Err("has a part `..`, which could lead anywhere; name the place itself")
+    } else {
+        Ok(())
+    }
+}
+
+/// What lies below each writable root.
+fn check_subpath(path: &str) -> Result<(), &'static str> {
+    if path.starts_with('/') {
+        Err("is absolute; it is meant below each writable root")
+    } else if path.contains('\0') {
+        Err("has a null byte; the system takes none")
+    } else if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        Err("is no path below a root: no part of it may be empty, `.` or `..`")
+    } else {
+        Ok(())
+    }
+}
+
+fn workspace_write((roots, subpaths): (Vec<String>, Vec<String>), default: &Files) -> Files {
     let usual = match default {
         Files::WorkspaceWrite { protected, .. } => protected.clone(),
         Files::ReadOnly | Files::FullAccess | Files::External => vec![".git".to_owned()],
     };
     let protected = if subpaths.is_empty() { usual } else { subpaths };
-    Ok(Files::WorkspaceWrite { writable_roots: roots, protected })
+    Files::WorkspaceWrite { writable_roots: roots, protected }
 }
 
 fn network(wire: Option<pb::NetworkPolicy>) -> Valid<Network> {
@@ -99,6 +143,13 @@ fn network(wire: Option<pb::NetworkPolicy>) -> Valid<Network> {
         let field = |name: &str| format!("config.sandbox.network.rules[{at}].{name}");
         if rule.host.is_empty() {
             return invalid(field("host"), "is required");
+        }
+        bounded(&field("host"), &rule.host, HOST_BYTES_MAX)?;
+        if let Err(error) = HostPattern::parse(&rule.host) {
+            return invalid(field("host"), error.to_string());
+        }
+        if rule.ports.len() > PORTS_MAX {
+            return invalid(field("ports"), format!("has more than {PORTS_MAX} ports"));
         }
         let mut ports = Vec::new();
         for port in &rule.ports {

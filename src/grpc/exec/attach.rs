@@ -19,6 +19,7 @@ pub(in crate::grpc) enum AttachItem {
     Attached(Box<pb::Attached>),
     Output(pb::Output),
     Gap(pb::Gap),
+    AttemptDenied(pb::AttemptDenied),
     AttemptStarted(pb::AttemptStarted),
     Exited(pb::Exited),
     Closed(pb::Closed),
@@ -38,6 +39,7 @@ macro_rules! attach_response {
                     AttachItem::Attached(attached) => Wire::Attached(*attached),
                     AttachItem::Output(output) => Wire::Output(output),
                     AttachItem::Gap(gap) => Wire::Gap(gap),
+                    AttachItem::AttemptDenied(denied) => Wire::AttemptDenied(denied),
                     AttachItem::AttemptStarted(started) => Wire::AttemptStarted(started),
                     AttachItem::Exited(exited) => Wire::Exited(exited),
                     AttachItem::Closed(closed) => Wire::Closed(closed),
@@ -75,6 +77,14 @@ impl Reading {
     }
 }
 
+/// What is left of an attempt.
+#[derive(Debug)]
+enum Rest {
+    Item(Box<AttachItem>),
+    /// There is something, and the client has no room for it.
+    NoRoom,
+}
+
 /// A client at a process.
 #[derive(Debug)]
 pub(in crate::grpc) struct Attached {
@@ -91,7 +101,9 @@ pub(in crate::grpc) struct Attached {
     all_attempts: bool,
     /// Keeps the process from counting as one without a client.
     following: Following,
-    /// A further attempt that has started, until its log is open.
+    /// The denial of the attempt that is read, until all its output has been handed out.
+    denied: Option<AttemptView>,
+    /// A further attempt that has started, until all output of this one has been handed out.
     further: Option<AttemptView>,
     exited: bool,
     closed: bool,
@@ -129,6 +141,7 @@ impl Attached {
             frame_bytes,
             all_attempts: wanted.attempt == 0,
             following,
+            denied: None,
             further: None,
             exited: false,
             closed: false,
@@ -156,8 +169,19 @@ impl Attached {
         }
         let bytes = usize::try_from(room).unwrap_or(usize::MAX).min(self.frame_bytes);
         loop {
-            if let Some(further) = self.further.clone() {
-                return Some(self.go_on_with(further).await);
+            if self.denied.is_some() || self.further.is_some() {
+                match self.rest_of_attempt(bytes) {
+                    Some(Rest::Item(item)) => return Some(Ok(*item)),
+                    Some(Rest::NoRoom) => std::future::pending::<()>().await,
+                    None => {}
+                }
+                if let Some(denied) = self.denied.take() {
+                    let denied = convert::attempt_denied(self.shared.host.clock(), &denied);
+                    return Some(Ok(AttachItem::AttemptDenied(denied)));
+                }
+                if let Some(further) = self.further.clone() {
+                    return Some(self.go_on_with(further).await);
+                }
             }
             if self.exited && self.closed {
                 return None;
@@ -175,15 +199,34 @@ impl Attached {
                 next = self.reader.next(bytes), if reads => return Some(Ok(match next {
                     Next::Piece(piece) => AttachItem::Output(convert::output(attempt, piece)),
                     Next::Gap(gap) => AttachItem::Gap(convert::gap(attempt, gap)),
-                    Next::Closed(end) => {
-                        self.closed = true;
-                        AttachItem::Closed(pb::Closed { end: Some(convert::cursor(attempt, end)) })
-                    }
+                    Next::Closed(end) => self.close(end),
                 })),
                 // The process has ended and there is no room: whoever waits for room hears of it.
                 else => std::future::pending::<()>().await,
             }
         }
+    }
+
+    /// What the attempt that is left behind has still to say; what comes of it later, from somebody who survived it, is
+    /// read by its number.
+    fn rest_of_attempt(&mut self, bytes: usize) -> Option<Rest> {
+        if self.closed {
+            return None;
+        }
+        if bytes == 0 && self.reader.lags() {
+            return Some(Rest::NoRoom);
+        }
+        let item = match self.reader.try_next(bytes.max(1))? {
+            Next::Piece(piece) => AttachItem::Output(convert::output(self.attempt, piece)),
+            Next::Gap(gap) => AttachItem::Gap(convert::gap(self.attempt, gap)),
+            Next::Closed(end) => self.close(end),
+        };
+        Some(Rest::Item(Box::new(item)))
+    }
+
+    fn close(&mut self, end: u64) -> AttachItem {
+        self.closed = true;
+        AttachItem::Closed(pb::Closed { end: Some(convert::cursor(self.attempt, end)) })
     }
 
     /// Goes over to the log of a further attempt. May be dropped and begun again.
@@ -200,6 +243,10 @@ impl Attached {
     fn on_followed(&mut self, followed: Followed) -> Result<Option<AttachItem>, Status> {
         let clock = self.shared.host.clock();
         match followed {
+            Followed::AttemptDenied(denied) => {
+                self.denied = Some(denied).filter(|denied| denied.number == self.attempt);
+                Ok(None)
+            }
             Followed::AttemptStarted(started) => {
                 if started.number > self.attempt && self.all_attempts {
                     self.further = Some(started);

@@ -2,6 +2,7 @@
 
 use tonic::Status;
 
+use crate::core::approval::Question;
 use crate::core::ids::SessionId;
 use crate::grpc::status::Place;
 use crate::grpc::stream::{Signs, Source};
@@ -12,8 +13,10 @@ use crate::host::stream::{CallStream, Item};
 /// An item of such a stream.
 #[derive(Debug)]
 pub(in crate::grpc) enum CallItem {
+    ApprovalPending(pb::ApprovalPending),
     Output(pb::Output),
     Gap(pb::Gap),
+    AttemptDenied(pb::AttemptDenied),
     AttemptStarted(pb::AttemptStarted),
     Started(pb::Started),
     Result(Box<pb::ExecResult>),
@@ -32,6 +35,8 @@ macro_rules! start_response {
                 let item = match item {
                     CallItem::Output(output) => Wire::Output(output),
                     CallItem::Gap(gap) => Wire::Gap(gap),
+                    CallItem::ApprovalPending(pending) => Wire::ApprovalPending(pending),
+                    CallItem::AttemptDenied(denied) => Wire::AttemptDenied(denied),
                     CallItem::AttemptStarted(started) => Wire::AttemptStarted(started),
                     CallItem::Started(started) => Wire::Started(started),
                     CallItem::Result(result) => Wire::Result(*result),
@@ -51,9 +56,10 @@ impl FromCall for pb::WriteStdinResponse {
         let item = match item {
             CallItem::Output(output) => Wire::Output(output),
             CallItem::Gap(gap) => Wire::Gap(gap),
+            CallItem::ApprovalPending(pending) => Wire::ApprovalPending(pending),
             CallItem::Result(result) => Wire::Result(*result),
             // The process has been there for long.
-            CallItem::AttemptStarted(_) | CallItem::Started(_) => return None,
+            CallItem::AttemptDenied(_) | CallItem::AttemptStarted(_) | CallItem::Started(_) => return None,
         };
         Some(Self { item: Some(item) })
     }
@@ -90,8 +96,21 @@ impl<R: FromCall> Source for Collecting<R> {
     }
 }
 
+/// Tells a caller what is asked on its behalf.
+pub(in crate::grpc) fn approval_pending(clock: Clock, question: &Question) -> pb::ApprovalPending {
+    pb::ApprovalPending {
+        approval_id: question.id.to_string(),
+        reason: question.reason.clone(),
+        expire_time: convert::expiry(clock, question),
+    }
+}
+
 fn to_wire(clock: Clock, item: Item) -> CallItem {
     match item {
+        Item::Asking { question } => CallItem::ApprovalPending(approval_pending(clock, &question)),
+        Item::AttemptDenied { attempt, .. } => {
+            CallItem::AttemptDenied(convert::attempt_denied(clock, &attempt))
+        }
         Item::AttemptStarted { attempt, .. } => {
             CallItem::AttemptStarted(convert::attempt_started(clock, &attempt))
         }

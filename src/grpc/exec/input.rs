@@ -1,7 +1,10 @@
 //! Input that comes as a stream: frames in order, each delivered before the next.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use crate::core::approval::Question;
 use crate::core::ids::{ProcessId, TurnId};
 use crate::core::output::Flow;
 use crate::core::process::Exit;
@@ -44,12 +47,13 @@ pub(super) enum Delivery {
     },
 }
 
-/// Delivers a frame to a process. A client that goes away meanwhile has not ended the input.
+/// Delivers a frame to a process; `asking` hears what is asked about it. A client that goes away meanwhile has not ended the input.
 pub(super) async fn deliver(
     session: SessionHandle,
     process: ProcessId,
     turn: TurnId,
     frame: Frame,
+    asking: impl Fn(Arc<Question>),
 ) -> Result<Delivery, CallError<Refused>> {
     let Frame { data, eof, offset, request } = frame;
     let len = data.len() as u64;
@@ -59,6 +63,7 @@ pub(super) async fn deliver(
     let result = loop {
         match stream.next().await {
             Some(Ok(Item::Result(collected))) => break collected.result,
+            Some(Ok(Item::Asking { question })) => asking(question),
             Some(Ok(_)) => {}
             Some(Err(CallError::Refused(Refused::Write(WriteError::Target(TargetError::Gone {
                 exit,

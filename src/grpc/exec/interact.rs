@@ -7,14 +7,18 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
 use tonic::{Request, Status, Streaming};
 
 use super::attach::{AttachItem, Attached, FromAttach, Reading};
+use super::collect::approval_pending;
 use super::control;
 use super::input::{Delivery, Frame, Offsets, deliver};
+use crate::core::approval::Question;
 use crate::core::ids::{ProcessId, TurnId};
 use crate::core::limits::EXIT_COLLECT;
 use crate::core::session::{ControlError, ControlFailure, TargetError, WriteError};
@@ -33,6 +37,9 @@ const AHEAD_BYTES: usize = 1024 * 1024;
 const AHEAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// What every waiting frame counts as, beside its bytes.
 const FRAME_COST: usize = 64;
+/// Questions about one frame that may wait to be told: it is asked about once at a time, and anew after a change of
+/// policy only when it is sent anew.
+const QUESTIONS_BOUND: usize = 4;
 /// Smallest window.
 const WINDOW_BYTES_MIN: u64 = 4_096;
 
@@ -58,6 +65,8 @@ pub(super) struct Interacting {
     ending: bool,
     eof: bool,
     delivering: Option<Delivering>,
+    /// Questions about the frame that is being delivered; both ends are held here, so it never closes.
+    questions: (mpsc::Sender<Arc<Question>>, mpsc::Receiver<Arc<Question>>),
     controlling: Option<Controlling>,
     /// Nobody reads input any more: the error of that, unless the end of the process is told soon.
     refused: Option<(Pin<Box<Sleep>>, Status)>,
@@ -109,6 +118,7 @@ pub(in crate::grpc) async fn open(
         ending: false,
         eof: false,
         delivering: None,
+        questions: mpsc::channel(QUESTIONS_BOUND),
         controlling: None,
         refused: None,
     };
@@ -136,6 +146,11 @@ impl Source for Interacting {
                     if let Some(error) = self.on_controlled(done) {
                         return Some(Err(error));
                     }
+                }
+                Some(question) = self.questions.1.recv() => {
+                    let pending = approval_pending(self.shared.host.clock(), &question);
+                    let item = pb::interact_response::Item::ApprovalPending(pending);
+                    return Some(Ok(pb::InteractResponse { item: Some(item) }));
                 }
                 done = ready(&mut self.delivering) => {
                     self.delivering = None;
@@ -188,7 +203,10 @@ impl Interacting {
         self.ahead_bytes = self.ahead_bytes.saturating_sub(frame.data.len() + FRAME_COST);
         self.ending = frame.eof;
         let (session, turn) = (self.session.clone(), self.turn.clone());
-        self.delivering = Some(Box::pin(deliver(session, self.process, turn, frame)));
+        let questions = self.questions.0.clone();
+        // A client that does not read hears of the question later, or from the feed.
+        let asking = move |question| drop(questions.try_send(question));
+        self.delivering = Some(Box::pin(deliver(session, self.process, turn, frame, asking)));
     }
 
     fn on_message(&mut self, message: Result<Option<pb::InteractRequest>, Status>) -> Result<(), Status> {

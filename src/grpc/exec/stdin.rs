@@ -114,7 +114,9 @@ impl Streamed {
     }
 
     async fn deliver(&mut self, shared: &Shared, frame: Frame) -> Result<(), Status> {
-        let delivered = deliver(self.session.clone(), self.process, self.turn.clone(), frame).await;
+        // Whoever streams input only learns of a question by not being answered.
+        let asking = |_| {};
+        let delivered = deliver(self.session.clone(), self.process, self.turn.clone(), frame, asking).await;
         let place = shared.place(&self.session);
         match delivered.map_err(|error| place.collecting(error, false))? {
             Delivery::Whole { committed } => {

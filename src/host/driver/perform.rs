@@ -28,6 +28,12 @@ impl Driver {
 
     fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         match effect {
+            Effect::Assess { process, argv, cwd } => return self.assess(process, argv, cwd),
+            Effect::Ask { question } => self.ask(question),
+            Effect::Unask { approval } => self.unask(&approval),
+            Effect::AllowRule { call, words } => self.allow_rule(call, words),
+            Effect::Connect { connection, answer } => self.connect(connection, answer),
+            Effect::Excerpt { process, attempt } => return Some(self.excerpt(process, attempt)),
             Effect::Spawn { process, attempt, plan } => self.spawn(process, attempt, plan),
             Effect::Write { process, write, data, eof } => {
                 let order = Order::Write { write, data, eof };
@@ -77,7 +83,7 @@ impl Driver {
             Effect::Forget { process } => drop(self.processes.remove(&process)),
             Effect::Progress { call, progress } => self.progress(call, progress),
             Effect::Reply { call, answer } => self.reply(call, answer),
-            Effect::Publish(event) => self.feed.publish(event),
+            Effect::Publish(event) => self.publish(event),
         }
         None
     }
@@ -91,9 +97,10 @@ impl Driver {
             running: None,
             outputs_closed: false,
             tree_gone: false,
+            carrier: None,
         };
         self.processes.entry(process).or_default().push(held);
-        let spawning = self.spawner.spawn(plan);
+        let spawning = self.ports.spawner.spawn(plan);
         let (events, clock) = (self.events.clone(), self.clock);
         tokio::spawn(async move {
             let result = spawning.await;
@@ -143,6 +150,8 @@ impl Driver {
                 let reader = held.log.reader(from, caller.flow);
                 Update::Collecting { process, attempt, reader }
             }
+            Progress::Asking { question } => Update::Asking { question },
+            Progress::AttemptDenied { process, attempt } => Update::AttemptDenied { process, attempt },
             Progress::AttemptStarted { process, attempt } => Update::AttemptStarted { process, attempt },
             Progress::Started { process, argv, cwd } => Update::Started { process, argv, cwd },
             Progress::Exited { exit, .. } => Update::Exited { exit },

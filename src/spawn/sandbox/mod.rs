@@ -11,6 +11,7 @@
 //! Nothing is ever enforced in part: whatever a layer cannot do that the profile asks for is a refusal with the way out.
 
 mod deny;
+mod guard;
 pub(super) mod landlock;
 mod placeholder;
 pub(super) mod privilege;
@@ -26,6 +27,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use self::guard::guard;
 use self::landlock::Rules;
 pub(super) use self::placeholder::Placeholders;
 use self::probe::Probed;
@@ -52,6 +54,8 @@ pub(super) struct Sandbox {
     pub(super) layers: Layers,
     /// Directories of the service itself, which no confined command may see.
     pub(super) hidden: Vec<PathBuf>,
+    /// Paths that no confined command may write, there or not.
+    pub(super) guarded: Vec<PathBuf>,
     /// The program that is the launcher.
     pub(super) launcher: Result<OwnedFd, String>,
     pub(super) probed: OnceLock<Probed>,
@@ -134,6 +138,7 @@ impl Sandbox {
         if let Err(reason) = &self.launcher {
             return Err(refused(reason.clone()));
         }
+        let profile = &guard(profile.clone(), &self.guarded).map_err(refused)?;
         let probed = self.probed();
         if !probed.seccomp {
             return Err(refused(format!("this kernel has no filters of system calls (seccomp); {WAY_OUT}")));
@@ -160,6 +165,11 @@ impl Sandbox {
     ) -> Result<Namespaces, SpawnError> {
         let terminal = terminal.map(|name| Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())));
         let mut view = view::view(profile, cwd, &self.hidden, terminal).map_err(refused)?;
+        // Root is their owner in a namespace as well, without any capability.
+        if rustix::process::geteuid().is_root() {
+            let failed = |error| refused(format!("the switches of the kernel cannot be kept: {error}"));
+            view.keep_switches().map_err(failed)?;
+        }
         let (sockets, proxy_port) = match profile.network {
             Network::Off => (Sockets::Local, None),
             Network::On => (Sockets::All, None),

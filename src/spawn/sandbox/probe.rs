@@ -137,7 +137,10 @@ fn bwrap() -> Result<PathBuf, String> {
     candidates.find(is_program).ok_or_else(|| "bubblewrap (`bwrap`) is not installed".to_owned())
 }
 
-#[expect(clippy::disallowed_methods, reason = "nobody's child: asks once, before there is any session")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks a program for its version, once; nothing is watched over"
+)]
 fn version(bwrap: &Path) -> String {
     let asked = Command::new(bwrap).arg("--version").stdin(ProcessStdio::null()).output();
     let text = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::placeholder::{Placeholder, Placeholders};
@@ -27,12 +28,11 @@ use crate::core::policy::{Files, Profile};
 const NULL: &str = "/dev/null";
 /// What is private in every view, and so hides what the system has there.
 const PRIVATE: &[&str] = &["/dev", "/proc"];
-/// Switches of the whole system among what the kernel tells of processes. Root writes them without any capability, and
-/// some of them start programs outside of every namespace.
-const SWITCHES: &[&str] =
-    &["/proc/sys", "/proc/sysrq-trigger", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/mtrr", "/proc/scsi"];
 /// Where programs that ask for the name of their terminal find it.
 const CONSOLE: &str = "/dev/console";
+
+/// The permission bits to write.
+const WRITABLE: u32 = 0o222;
 
 /// The mounts of one child.
 #[derive(Debug, Default)]
@@ -69,9 +69,6 @@ pub(super) fn view(
     view.add(if all_writable { "--bind" } else { "--ro-bind" }, &["/", "/"]);
     view.add("--dev", &["/dev"]);
     view.add("--proc", &["/proc"]);
-    for switch in SWITCHES.iter().filter(|switch| Path::new(switch).exists()) {
-        view.add("--ro-bind", &[switch, switch]);
-    }
     if let Some(terminal) = terminal {
         view.add("--dev-bind", &[terminal.as_os_str(), CONSOLE.as_ref()]);
     }
@@ -113,6 +110,21 @@ impl View {
     fn add(&mut self, flag: &str, operands: &[impl AsRef<std::ffi::OsStr>]) {
         self.arguments.push(flag.into());
         self.arguments.extend(operands.iter().map(|operand| operand.as_ref().to_owned()));
+    }
+
+    /// Keeps root from the switches of the kernel in the process table, whose files belong to it: what is not about
+    /// processes is read and not written. In a user namespace of somebody else nobody inside is their owner.
+    pub(super) fn keep_switches(&mut self) -> io::Result<()> {
+        for entry in fs::read_dir("/proc")? {
+            let entry = entry?;
+            let about_processes = entry.file_name().as_bytes().iter().all(u8::is_ascii_digit);
+            let about = entry.file_type()?;
+            let is_switch = about.is_dir() || (about.is_file() && entry.metadata()?.mode() & WRITABLE != 0);
+            if is_switch && !about_processes {
+                self.add("--ro-bind", &[entry.path(), entry.path()]);
+            }
+        }
+        Ok(())
     }
 
     /// Hides each of `places` that is visible: a directory is empty and may not be entered, a file may not be opened.

@@ -8,7 +8,7 @@ use super::{input, signals};
 use crate::cli::connect::Client;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Sink};
-use crate::cli::{exit, json};
+use crate::cli::{exit, json, words};
 use crate::grpc::pb;
 use crate::grpc::pb::exec_command_response::Item;
 
@@ -81,11 +81,19 @@ impl Drive {
                     if self.sink.is_json() {
                         self.sink.item("approval_pending", json::value("ApprovalPending", &asked)?).await?;
                     } else {
-                        output::note(&format!("waits for approval {}: {}", asked.approval_id, asked.reason));
+                        output::note(&format!(
+                            "waits for approval {id}: {}; `uexec approvals approve {id}` says yes",
+                            words::shown(&asked.reason),
+                            id = asked.approval_id,
+                        ));
                     }
                 }
                 Some(Item::AttemptDenied(denied)) => {
                     self.sink.item("attempt_denied", json::value("AttemptDenied", &denied)?).await?;
+                    if !self.sink.is_json() {
+                        let why = denied.evidence.as_ref().map_or_else(String::new, words::evidence);
+                        output::note(&format!("{why}; it runs once more, without"));
+                    }
                 }
                 Some(Item::Draining(_)) => output::note("the server shuts down and ends the command"),
                 Some(Item::Result(result)) => return self.ended(&result).await,

@@ -25,6 +25,7 @@ use crate::cli::output::Sink;
 use crate::cli::session::{self, FOR_DETACHED, FOR_EXEC, LABEL, SessionArg};
 use crate::cli::terminal::{self, RawTerminal};
 use crate::cli::{exit, json, output};
+use crate::grpc::auth::Role;
 use crate::grpc::pb;
 
 /// The kill ladder of a session takes three seconds at most; a server that takes longer than this hangs.
@@ -69,6 +70,12 @@ pub(crate) struct Args {
     /// Run it in a sandbox
     #[arg(long, value_name = "PROFILE")]
     sandbox: Option<Sandbox>,
+    /// Ask for it to be run without the session's sandbox; somebody must approve
+    #[arg(long)]
+    escalate: bool,
+    /// Why, for whoever approves
+    #[arg(long, value_name = "TEXT", requires = "escalate")]
+    justification: Option<String>,
     /// The command: one word is a line for a shell, several are a program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -119,8 +126,12 @@ impl Args {
             cwd: self.cwd.clone().unwrap_or_default(),
             env: self.env.clone(),
             login: self.no_login.then_some(false),
+            justification: self.justification.clone().unwrap_or_default(),
             ..Default::default()
         };
+        if self.escalate {
+            command.set_sandbox_permissions(pb::SandboxPermissions::RequireEscalated);
+        }
         let line = self.shell.is_some() || (self.command.len() == 1 && !self.argv);
         if line {
             command.cmd = self.command.join(" ");
@@ -193,7 +204,7 @@ async fn find_server(global: &Global, args: &Args) -> Result<Option<Client>, Fai
     if global.server.is_some() {
         return global.connect().await.map(Some);
     }
-    let socket = connect::local_socket(&global.runtime_dir());
+    let socket = connect::local_socket(&global.runtime_dir(), Role::Agent);
     let found = Client::connect_if_there(&socket).await?;
     let needed_for = match args.session.named() {
         Some(session) => Some(format!("there is no server, and so no session {session}")),

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::core::approval::Permissions;
 use crate::core::command::{Command, Defaults, EnvPolicy, Program, TerminalSize};
 use crate::core::ids::{
     AttemptNumber, CallId, Fingerprint, ProcessId, RequestId, SessionId, TurnId, WriteId,
 };
 use crate::core::limits::Limits;
-use crate::core::policy::Rights;
+use crate::core::policy::{Assessment, Rights, Segment};
 use crate::core::process::ExitStatus;
 use crate::core::session::*;
 use crate::core::signal::{Scope, Signal};
-use crate::core::spawn::{Descendant, Enforced, SpawnError};
+use crate::core::spawn::{Descendant, Enforced, ResourceLimits, SpawnError};
 use crate::core::time::Instant;
 
 pub(super) struct Bench {
@@ -22,6 +23,16 @@ pub(super) struct Bench {
     /// Everything so far, with its time.
     pub(super) effects: Vec<(Instant, Effect)>,
     calls: u64,
+    /// What the rules say of the next command.
+    pub(super) assessment: Assessment,
+    /// What an attempt is found to have written, when its denial is judged.
+    pub(super) excerpt: Bytes,
+}
+
+/// What no rule matches.
+pub(super) fn unmatched() -> Assessment {
+    let segment = Segment { words: vec!["sleep".into()], rule: None, danger: None };
+    Assessment { segments: vec![segment], canonical: vec!["sleep".into()], fingerprint: "r1".into() }
 }
 
 pub(super) const fn ms(millis: u64) -> Duration {
@@ -42,6 +53,10 @@ pub(super) fn shell() -> Exec {
             full_terminal: false,
         },
         mode: Mode::Interactive { yield_time: Some(ms(1_000)) },
+        permissions: Permissions::Default,
+        justification: String::new(),
+        proposed_rule: Vec::new(),
+        limits: ResourceLimits::default(),
         timeouts: Timeouts::default(),
         kill_descendants_on_exit: false,
     }
@@ -142,7 +157,23 @@ impl Bench {
         Self::configured(limits, true)
     }
 
+    /// A session with these rights.
+    pub(super) fn of(rights: Rights) -> Self {
+        Self::built(rights, Limits::default(), true)
+    }
+
     pub(super) fn configured(limits: Limits, interactive: bool) -> Self {
+        Self::built(Rights::unrestricted(), limits, interactive)
+    }
+
+    /// A session where no automatic reviewer is configured.
+    pub(super) fn without_reviewer() -> Self {
+        let mut bench = Self::new();
+        bench.session.automatic_reviewer = false;
+        bench
+    }
+
+    pub(super) fn built(rights: Rights, limits: Limits, interactive: bool) -> Self {
         let defaults = Defaults {
             cwd: "/work".into(),
             shell: "sh".into(),
@@ -153,18 +184,41 @@ impl Bench {
         let config = Config {
             id: SessionId::new("s"),
             defaults,
-            rights: Rights::unrestricted(),
+            rights,
+            process_limits: ResourceLimits::default(),
+            owner_network: None,
+            automatic_reviewer: true,
             limits,
             interactive,
             seed: 7,
         };
         let now = Instant::ZERO;
-        Self { session: Session::new(config, now), now, effects: Vec::new(), calls: 0 }
+        Self {
+            session: Session::new(config, now),
+            now,
+            effects: Vec::new(),
+            calls: 0,
+            assessment: unmatched(),
+            excerpt: Bytes::new(),
+        }
     }
 
+    /// What a host answers at once is answered here; everything else is noted.
     fn collect(&mut self) {
         while let Some(effect) = self.session.poll_effect() {
-            self.effects.push((self.now, effect));
+            let event = match &effect {
+                Effect::Assess { process, .. } => {
+                    Event::Assessed { process: *process, assessment: self.assessment.clone() }
+                }
+                Effect::Excerpt { process, attempt } => {
+                    Event::Excerpt { process: *process, attempt: *attempt, output: self.excerpt.clone() }
+                }
+                _ => {
+                    self.effects.push((self.now, effect));
+                    continue;
+                }
+            };
+            self.session.on_event(self.now, event);
         }
     }
 
@@ -257,7 +311,14 @@ impl Bench {
     }
 
     pub(super) fn ends(&mut self, process: ProcessId, status: ExitStatus, at: Instant) {
-        self.event(Event::Exited { process, attempt: AttemptNumber::FIRST, status, usage: None, at });
+        self.event(Event::Exited {
+            process,
+            attempt: AttemptNumber::FIRST,
+            status,
+            usage: None,
+            out_of_memory: false,
+            at,
+        });
     }
 
     pub(super) fn exited(&mut self, process: ProcessId, code: i32) {

@@ -95,6 +95,11 @@ impl Life {
                 }
                 Effect::Publish(event) => self.read(&event),
                 Effect::StopWrite { .. } | Effect::Trim { .. } | Effect::Progress { .. } => {}
+                Effect::Assess { .. } | Effect::Excerpt { .. } => unreachable!("the bench answers them"),
+                Effect::Ask { .. }
+                | Effect::Unask { .. }
+                | Effect::AllowRule { .. }
+                | Effect::Connect { .. } => unreachable!("nothing is asked under Never"),
             }
         }
         let occupied =

@@ -2,6 +2,7 @@
 //! caller (`exec`, `poll`, `write`, …) and of the world (`spawned`, `exited`, …), its clock moves only by `advance`.
 
 mod again;
+mod asked;
 mod bench;
 mod clean;
 mod exit;

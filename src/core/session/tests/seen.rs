@@ -153,9 +153,24 @@ impl Bench {
     }
 }
 
+fn stands(state: &crate::core::approval::State) -> &'static str {
+    use crate::core::approval::State;
+    match state {
+        State::Open => "open",
+        State::Decided(decision) if decision.verdict.approves() => "approved",
+        State::Decided(_) => "declined",
+        State::ReviewFailed { .. } => "review_failed",
+        State::Expired { .. } => "expired",
+        State::Withdrawn { .. } => "withdrawn",
+    }
+}
+
 fn told(kind: &FeedKind) -> String {
     match kind {
-        FeedKind::AttemptStarted { .. } => "attempt_started".into(),
+        FeedKind::ApprovalRequested(approval) => format!("approval_requested {}", approval.question.reason),
+        FeedKind::ApprovalDecided(approval) => format!("approval_decided {}", stands(&approval.state)),
+        FeedKind::StartRefused { error, .. } => format!("start_refused {error}"),
+        FeedKind::AttemptStarted { attempt, .. } => format!("attempt_started {}", attempt.number.get()),
         FeedKind::AttemptDenied { .. } => "attempt_denied".into(),
         FeedKind::SpawnFailed { .. } => "spawn_failed".into(),
         FeedKind::ProcessStarted { .. } => "process_started".into(),
@@ -169,7 +184,7 @@ fn told(kind: &FeedKind) -> String {
         }
         FeedKind::OutputsClosed { end, .. } => format!("outputs_closed {end}"),
         FeedKind::ProcessRemoved { pruned, .. } => format!("process_removed pruned={pruned}"),
-        FeedKind::Interrupted { turn, waits } => format!("interrupted {turn} {waits}"),
+        FeedKind::Interrupted { turn, waits, .. } => format!("interrupted {turn} {waits}"),
         FeedKind::Cleaned { ended, survivors } => format!("cleaned {ended} {survivors}"),
         FeedKind::PolicyChanged { revision, .. } => format!("policy_changed {revision}"),
     }

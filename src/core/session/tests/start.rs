@@ -12,6 +12,9 @@ use crate::core::time::Instant;
 fn phase(bench: &Bench, process: ProcessId) -> &'static str {
     match bench.session.processes.get(&process).map(|process| &process.phase) {
         None => "none",
+        Some(Phase::Reserved) => "reserved",
+        Some(Phase::Asking { .. }) => "asking",
+        Some(Phase::Judging { .. }) => "judging",
         Some(Phase::Starting) => "starting",
         Some(Phase::Window { .. }) => "window",
         Some(Phase::Running { .. }) => "running",
@@ -57,7 +60,7 @@ fn the_feed_tells_a_life_in_order() {
     bench.output(process, 12);
     bench.closed(process, 12);
     let told = [
-        "0 attempt_started",
+        "0 attempt_started 1",
         "0 process_started",
         "0 output 0..5",
         "10 output 5..9",

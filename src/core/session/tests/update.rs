@@ -1,7 +1,7 @@
 //! Changes of a session.
 
 use super::*;
-use crate::core::policy::{ApprovalPolicy, Rights, Unsupported};
+use crate::core::policy::{ReviewerMissing, Rights};
 use crate::core::session::*;
 
 fn update(bench: &mut Bench, update: Update) -> Result<u64, UpdateError> {
@@ -54,11 +54,10 @@ fn a_change_for_another_revision_is_refused() {
 
 #[test]
 fn rights_that_cannot_be_honoured_are_refused_and_nothing_else_changes() {
-    let mut bench = Bench::new();
-    let rights = Rights { policy: ApprovalPolicy::OnRequest, ..Rights::unrestricted() };
+    let mut bench = Bench::without_reviewer();
+    let rights = Rights { strict_review: true, ..Rights::unrestricted() };
     let asked = Update { rights: Some(rights), ..to("/other") };
-    let refused = UpdateError::Unsupported(Unsupported::ApprovalPolicy);
-    assert_eq!(update(&mut bench, asked), Err(refused));
+    assert_eq!(update(&mut bench, asked), Err(ReviewerMissing.into()));
     assert_eq!(bench.session.view().defaults.cwd, "/work");
     assert!(bench.told("policy_changed").is_empty());
 }

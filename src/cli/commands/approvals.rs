@@ -1,0 +1,370 @@
+//! `uexec approvals`: what is asked, and the answers to it. Speaks as a reviewer: through the reviewer's socket, or with
+//! the reviewer's token.
+
+use clap::Subcommand;
+
+use crate::cli::args::Global;
+use crate::cli::connect::Client;
+use crate::cli::failure::Failure;
+use crate::cli::output::{self, Sink};
+use crate::cli::table::Table;
+use crate::cli::{exit, json, words};
+use crate::grpc::auth::Role;
+use crate::grpc::pb;
+use crate::grpc::pb::watch_approvals_response::Item;
+
+/// See what is asked, and answer it
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Watch questions: those that are open, then every new one and every change
+    Watch {
+        /// Only those of this session
+        #[arg(short = 'S', long, value_name = "ID")]
+        session: Option<String>,
+    },
+    /// List open questions
+    List {
+        /// Also those that are closed
+        #[arg(short = 'a', long)]
+        all: bool,
+        /// Only those of this session
+        #[arg(short = 'S', long, value_name = "ID")]
+        session: Option<String>,
+    },
+    /// Show everything about a question
+    Show {
+        /// The question, or the beginning of its id
+        id: String,
+    },
+    /// Say yes
+    Approve {
+        /// The question, or the beginning of its id
+        id: String,
+        /// The same needs no question for the rest of the session
+        #[arg(long, conflicts_with = "add_rule")]
+        for_session: bool,
+        /// Add a rule that allows commands with these first words [default: the words that the agent proposes]
+        #[arg(long, value_name = "WORD", num_args = 0..)]
+        add_rule: Option<Vec<String>>,
+        /// Words to the agent
+        #[arg(long, default_value = "")]
+        text: String,
+    },
+    /// Say no
+    Decline {
+        /// The question, or the beginning of its id
+        id: String,
+        /// Words to the agent
+        #[arg(long, default_value = "")]
+        text: String,
+        /// End everything that its turn waits for, too
+        #[arg(long)]
+        abort_turn: bool,
+    },
+    /// List the approvals that a session keeps
+    Grants {
+        /// The session
+        session: String,
+    },
+    /// Take back an approval that a session keeps
+    Revoke {
+        /// The session
+        session: String,
+        /// The grant
+        grant: String,
+    },
+}
+
+/// Does it.
+pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
+    let mut client = global.connect_as(Role::Reviewer).await?;
+    match args.what {
+        What::Watch { session } => watch(global, &mut client, session).await,
+        What::List { all, session } => list(global, &mut client, all, session).await,
+        What::Show { id } => {
+            let approval = find(&mut client, &id).await?;
+            if global.json {
+                json::print(&json::value("Approval", &approval)?)?;
+            } else {
+                output::print(&whole(&approval))?;
+            }
+            Ok(exit::OK)
+        }
+        What::Approve { id, for_session, add_rule, text } => {
+            let verdict = match (&add_rule, for_session) {
+                (Some(_), _) => pb::Verdict::ApproveAndAddRule,
+                (None, true) => pb::Verdict::ApproveForSession,
+                (None, false) => pb::Verdict::Approve,
+            };
+            decide(global, &mut client, &id, verdict, text, add_rule.unwrap_or_default()).await
+        }
+        What::Decline { id, text, abort_turn } => {
+            let verdict = if abort_turn { pb::Verdict::AbortTurn } else { pb::Verdict::Decline };
+            decide(global, &mut client, &id, verdict, text, Vec::new()).await
+        }
+        What::Grants { session } => grants(global, &mut client, session).await,
+        What::Revoke { session, grant } => {
+            let request = pb::RevokeGrantRequest { session_id: session, grant_id: grant };
+            let answer = client.approval.revoke_grant(request).await?.into_inner();
+            if global.json {
+                json::print(&json::value("RevokeGrantResponse", &answer)?)?;
+            }
+            Ok(exit::OK)
+        }
+    }
+}
+
+async fn watch(global: &Global, client: &mut Client, session: Option<String>) -> Result<u8, Failure> {
+    let request =
+        pb::WatchApprovalsRequest { session_id: session.unwrap_or_default(), keepalive_interval_ms: 0 };
+    let mut items = client.approval.watch_approvals(request).await?.into_inner();
+    let mut sink = Sink::new(global.json);
+    while let Some(answer) = items.message().await? {
+        match answer.item {
+            Some(Item::Approval(approval)) if sink.is_json() => {
+                sink.item("approval", json::value("Approval", &approval)?).await?;
+            }
+            Some(Item::Approval(approval)) => output::print(&line(&approval))?,
+            Some(Item::SnapshotDone(done)) => {
+                sink.item("snapshot_done", json::value("SnapshotDone", &done)?).await?;
+                output::note(&format!("{} open; what follows is new", done.count));
+            }
+            Some(Item::Draining(_)) => output::note("the server shuts down"),
+            Some(Item::Keepalive(_)) | None => {}
+        }
+    }
+    Ok(exit::OK)
+}
+
+async fn list(
+    global: &Global,
+    client: &mut Client,
+    all: bool,
+    session: Option<String>,
+) -> Result<u8, Failure> {
+    let approvals = every(client, all, session.unwrap_or_default()).await?;
+    if global.json {
+        let list: Vec<_> =
+            approvals.iter().map(|one| json::value("Approval", one)).collect::<Result<_, _>>()?;
+        json::print(&serde_json::json!({ "approvals": list }))?;
+        return Ok(exit::OK);
+    }
+    let mut table = Table::new(&["ID", "STATE", "KIND", "AGE", "SESSION", "WHY", "COMMAND"]);
+    for approval in &approvals {
+        table.row([
+            approval.approval_id.clone(),
+            state(approval),
+            kind(approval),
+            approval.create_time.as_ref().map_or_else(|| "-".to_owned(), words::age),
+            approval.session_id.clone(),
+            approval.reason.clone(),
+            subject(approval),
+        ]);
+    }
+    table.print()?;
+    Ok(exit::OK)
+}
+
+async fn every(client: &mut Client, all: bool, session: String) -> Result<Vec<pb::Approval>, Failure> {
+    let mut approvals = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = pb::ListApprovalsRequest {
+            session_id: session.clone(),
+            include_closed: all,
+            page_size: 1_000,
+            page_token,
+        };
+        let page = client.approval.list_approvals(request).await?.into_inner();
+        approvals.extend(page.approvals);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return Ok(approvals);
+        }
+    }
+}
+
+/// The question of this id, or the one whose id begins so.
+async fn find(client: &mut Client, id: &str) -> Result<pb::Approval, Failure> {
+    let mut matching: Vec<pb::Approval> = every(client, true, String::new()).await?;
+    matching.retain(|approval| approval.approval_id.starts_with(id));
+    if matching.len() > 1 {
+        matching.retain(|approval| approval.state() == pb::ApprovalState::Open);
+    }
+    match (matching.pop(), matching.is_empty()) {
+        (Some(approval), true) => Ok(approval),
+        (Some(_), false) => {
+            Err(Failure::usage(format!("{id:?} is the beginning of several questions; give more of it")))
+        }
+        (None, _) => Err(Failure::new(format!("there is no question {id:?}"))
+            .hint("`uexec approvals list --all` shows those that are known")),
+    }
+}
+
+/// Answers exactly what is shown: its digest goes with the answer.
+async fn decide(
+    global: &Global,
+    client: &mut Client,
+    id: &str,
+    verdict: pb::Verdict,
+    text: String,
+    prefix_rule: Vec<String>,
+) -> Result<u8, Failure> {
+    let approval = find(client, id).await?;
+    if !global.json {
+        output::note(whole(&approval).trim_end());
+    }
+    let request = pb::DecideApprovalRequest {
+        approval_id: approval.approval_id,
+        session_id: approval.session_id,
+        digest: approval.digest,
+        verdict: verdict.into(),
+        text,
+        prefix_rule,
+    };
+    let answer = client.approval.decide_approval(request).await?.into_inner();
+    if global.json {
+        json::print(&json::value("DecideApprovalResponse", &answer)?)?;
+    } else if let Some(approval) = &answer.approval {
+        output::print(&line(approval))?;
+    }
+    Ok(exit::OK)
+}
+
+async fn grants(global: &Global, client: &mut Client, session: String) -> Result<u8, Failure> {
+    let mut grants = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = pb::ListGrantsRequest { session_id: session.clone(), page_size: 1_000, page_token };
+        let page = client.approval.list_grants(request).await?.into_inner();
+        grants.extend(page.grants);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    if global.json {
+        let list: Vec<_> = grants.iter().map(|one| json::value("Grant", one)).collect::<Result<_, _>>()?;
+        json::print(&serde_json::json!({ "grants": list }))?;
+        return Ok(exit::OK);
+    }
+    let mut table = Table::new(&["ID", "AGE", "USES", "BY", "IN", "WHAT"]);
+    for grant in &grants {
+        let what = if grant.host.is_empty() {
+            words::command(&grant.command)
+        } else {
+            format!("{}:{}", grant.host, grant.port)
+        };
+        table.row([
+            grant.grant_id.clone(),
+            grant.create_time.as_ref().map_or_else(|| "-".to_owned(), words::age),
+            grant.uses.to_string(),
+            grant.decided_by.clone(),
+            grant.cwd.clone(),
+            what,
+        ]);
+    }
+    table.print()?;
+    Ok(exit::OK)
+}
+
+fn state(approval: &pb::Approval) -> String {
+    words::name(approval.state().as_str_name(), "APPROVAL_STATE_")
+}
+
+fn kind(approval: &pb::Approval) -> String {
+    words::name(approval.kind().as_str_name(), "APPROVAL_KIND_")
+}
+
+/// What is asked about, in one line: a command, input, or a place to connect to.
+fn subject(approval: &pb::Approval) -> String {
+    match approval.kind() {
+        pb::ApprovalKind::Stdin => words::shown(&String::from_utf8_lossy(&approval.input)),
+        pb::ApprovalKind::Network => words::shown(&format!("{}:{}", approval.host, approval.port)),
+        pb::ApprovalKind::Command | pb::ApprovalKind::Retry | pb::ApprovalKind::Unspecified => {
+            words::shown(&words::command(&approval.argv))
+        }
+    }
+}
+
+/// `apr_81ac… open command ses_3f0c… npm publish: it asks for more than the session's profile`
+fn line(approval: &pb::Approval) -> String {
+    let Some(decision) = &approval.decision else {
+        return format!(
+            "{}  {}  {}  {}  {}  in {}: {}\n",
+            approval.approval_id,
+            state(approval),
+            kind(approval),
+            approval.session_id,
+            subject(approval),
+            words::shown(&approval.cwd),
+            words::shown(&approval.reason),
+        );
+    };
+    let text =
+        if decision.text.is_empty() { String::new() } else { format!(": {}", words::shown(&decision.text)) };
+    let by = &decision.decided_by;
+    format!("{}  {}  by {by}{text}\n", approval.approval_id, state(approval))
+}
+
+/// Everything that is to be judged.
+fn whole(approval: &pb::Approval) -> String {
+    let profile = approval.profile.clone().unwrap_or_default();
+    let network = profile.network.clone().unwrap_or_default();
+    let mut facts = vec![
+        ("question", approval.approval_id.clone()),
+        ("state", state(approval)),
+        ("about", kind(approval)),
+        ("command", words::shown(&words::command(&approval.argv))),
+        ("directory", words::shown(&approval.cwd)),
+        ("terminal", if approval.tty { "yes" } else { "no" }.to_owned()),
+        ("why", words::shown(&approval.reason)),
+        ("rule", words::shown(&approval.rule)),
+        ("agent says", words::shown(&approval.justification)),
+        ("wants", wants(approval)),
+        ("profile", words::name(profile.kind().as_str_name(), "SANDBOX_KIND_")),
+        ("writable", words::shown(&profile.writable_roots.join(" "))),
+        ("unreadable", words::shown(&profile.deny_read.join(" "))),
+        ("network", words::name(network.mode().as_str_name(), "NETWORK_MODE_")),
+        ("proposes", words::shown(&words::command(&approval.proposed_prefix_rule))),
+        ("session", approval.session_id.clone()),
+        ("process", approval.process_id.to_string()),
+        ("turn", words::shown(&approval.turn_id)),
+    ];
+    if let Some(evidence) = &approval.evidence {
+        let confidence = words::name(evidence.confidence().as_str_name(), "CONFIDENCE_");
+        facts
+            .push(("denial", words::shown(&format!("{confidence}: {} {}", evidence.word, evidence.excerpt))));
+    }
+    if approval.kind() == pb::ApprovalKind::Stdin {
+        facts.push(("input", words::shown(&String::from_utf8_lossy(&approval.input))));
+    }
+    if approval.kind() == pb::ApprovalKind::Network {
+        facts.push(("host", words::shown(&format!("{}:{}", approval.host, approval.port))));
+    }
+    if let Some(decision) = &approval.decision {
+        let verdict = words::name(decision.verdict().as_str_name(), "VERDICT_");
+        facts.push((
+            "answer",
+            format!("{verdict} by {} {}", decision.decided_by, words::shown(&decision.text)),
+        ));
+    }
+    facts.retain(|(_, fact)| !fact.is_empty());
+    facts.iter().map(|(name, fact)| format!("{name:<11} {fact}").trim_end().to_owned() + "\n").collect()
+}
+
+fn wants(approval: &pb::Approval) -> String {
+    let asked = words::name(approval.sandbox_permissions().as_str_name(), "SANDBOX_PERMISSIONS_");
+    let Some(more) = &approval.additional_permissions else { return asked };
+    let mut wants = vec![asked];
+    wants.extend(more.write.iter().map(|path| format!("write {path}")));
+    wants.extend(more.read.iter().map(|path| format!("read {path}")));
+    wants.extend(more.network.then(|| "network".to_owned()));
+    words::shown(&wants.join(", "))
+}
