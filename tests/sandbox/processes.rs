@@ -5,6 +5,7 @@ use std::time::Duration;
 use unified_exec::core::process::ExitStatus;
 use unified_exec::core::signal::{Scope, Signal};
 use unified_exec::core::spawn::Stdio;
+use unified_exec::spawn::Options;
 
 use crate::bench::{Bench, OPEN_DESCRIPTORS};
 use crate::run::{Running, soon, vanishes};
@@ -171,6 +172,39 @@ fn descendants_live_on_after_a_natural_exit_and_are_ended_with_the_tree() {
         soon("the tree", child.control().tree_gone()).await;
         vanishes(listed[0].pid).await;
     });
+}
+
+/// Makes this test the service that is killed, at work in this directory: it starts a child, says its number, and waits.
+const VICTIM_VARIABLE: &str = "UEXEC_TEST_VICTIM";
+
+#[test]
+fn a_service_that_is_killed_takes_its_children_along() {
+    if let Some(home) = std::env::var_os(VICTIM_VARIABLE) {
+        let bench = Bench::within(home.as_ref(), Options::default());
+        return bench.block_on(async {
+            let line = "trap '' TERM HUP; setsid sleep 1000 & sleep 1000";
+            let plan = bench.plan(&bench.workspace(), &["bash", "-c", line], PIPES);
+            let child = Running::new(bench.start(plan).await.unwrap());
+            println!("victim {}", child.pid.unwrap());
+            child.ended().await;
+        });
+    }
+    // It cannot tidy up itself.
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut service = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::a_service_that_is_killed_takes_its_children_along", "--nocapture"])
+        .env(VICTIM_VARIABLE, home.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = std::io::BufReader::new(service.stdout.take().unwrap());
+    let pid = std::io::BufRead::lines(said)
+        .map_while(Result::ok)
+        .find_map(|line| line.split("victim ").nth(1)?.trim().parse().ok())
+        .unwrap();
+    service.kill().unwrap();
+    service.wait().unwrap();
+    Bench::new().block_on(vanishes(pid));
 }
 
 #[test]
