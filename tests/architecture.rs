@@ -76,6 +76,11 @@ const RULES: &[Rule] = &[
         reason: "adapters know the ports and the plan, not who asked",
     },
     Rule {
+        folder: "src/audit",
+        forbidden: &["tonic", "crate::grpc", "crate::spawn", "crate::proxy", "crate::cli", "crate::config"],
+        reason: "the record is told what happened, and knows nobody who makes it happen",
+    },
+    Rule {
         folder: "src/proxy",
         forbidden: &[
             "tonic",

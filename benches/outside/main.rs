@@ -4,7 +4,7 @@
 //! same with `posix_spawn`, a pipe and a pseudo-terminal in this process. Rounds are interleaved, so that both sides
 //! see the same machine; a ratio is taken inside a round and the median of the rounds is printed.
 //!
-//! `cargo bench --bench outside [-- exec|pipe|pty|echo|idle|churn|volume]`; the last two are run only when they are named:
+//! `cargo bench --bench outside [-- exec|sandbox|pipe|pty|echo|idle|churn|volume]`; the last two are run only when they are named:
 //! they take long, and check instead of measure.
 
 #![expect(clippy::panic, reason = "a measurement that cannot be taken has no other way to end")]
@@ -50,6 +50,9 @@ fn main() {
         report("exec /bin/true, p50", &rounds, |times| percentile(times, 50));
         report("exec /bin/true, p99", &rounds, |times| percentile(times, 99));
     }
+    if wants("sandbox") {
+        sandboxed(&runtime, &server, &mut client);
+    }
     if wants("pipe") {
         let rounds: Vec<_> = (0..ROUNDS)
             .map(|_| (bare::pipe(PIPE_BYTES), runtime.block_on(client.output(PIPE_BYTES, false))))
@@ -93,6 +96,18 @@ fn main() {
             println!("{VOLUME_BYTES} bytes through {name} with BLOCK: the same SHA-256");
         }
     }
+}
+
+/// What bubblewrap and seccomp add to a start: here "bare" is the service without them.
+fn sandboxed(runtime: &tokio::runtime::Runtime, server: &service::Server, plain: &mut service::Client) {
+    let mut confined = runtime.block_on(server.connect_sandboxed());
+    let rounds: Vec<_> = (0..ROUNDS)
+        .map(|_| (runtime.block_on(plain.exec_true(EXECS)), runtime.block_on(confined.exec_true(EXECS))))
+        .collect();
+    report("exec sandboxed / not, p50", &rounds, |times| percentile(times, 50));
+    let p50 = |times: &[Duration]| percentile(times, 50).as_secs_f64() * 1e3;
+    let added = median(rounds.iter().map(|(plain, confined)| p50(confined) - p50(plain)).collect());
+    println!("{:<34} {added:>24.1} ms", "added by the sandbox, p50");
 }
 
 /// Many short commands leave no zombie and no descriptor.

@@ -56,7 +56,27 @@ impl Server {
         self.runtime_dir.path().join("reviewer.sock")
     }
 
+    /// With a session that runs everything as it is.
     pub(crate) async fn connect(&self) -> Client {
+        self.connect_with(pb::SandboxProfile {
+            kind: pb::SandboxKind::FullAccess.into(),
+            network: Some(pb::NetworkPolicy { mode: pb::NetworkMode::On.into(), ..Default::default() }),
+            ..Default::default()
+        })
+        .await
+    }
+
+    /// With a session whose commands write below their directory only, and reach no network.
+    pub(crate) async fn connect_sandboxed(&self) -> Client {
+        self.connect_with(pb::SandboxProfile {
+            kind: pb::SandboxKind::WorkspaceWrite.into(),
+            network: Some(pb::NetworkPolicy { mode: pb::NetworkMode::Off.into(), ..Default::default() }),
+            ..Default::default()
+        })
+        .await
+    }
+
+    async fn connect_with(&self, sandbox: pb::SandboxProfile) -> Client {
         let endpoint =
             Endpoint::try_from(format!("unix://{}", self.socket().display())).expect("an endpoint");
         let channel = endpoint.connect().await.expect("a connection");
@@ -67,11 +87,7 @@ impl Server {
                 mode: pb::ApprovalMode::Never.into(),
                 ..Default::default()
             }),
-            sandbox: Some(pb::SandboxProfile {
-                kind: pb::SandboxKind::FullAccess.into(),
-                network: Some(pb::NetworkPolicy { mode: pb::NetworkMode::On.into(), ..Default::default() }),
-                ..Default::default()
-            }),
+            sandbox: Some(sandbox),
             limits: Some(pb::SessionLimits { max_processes: Some(4_096), ..Default::default() }),
             ..Default::default()
         };

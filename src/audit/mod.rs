@@ -5,13 +5,16 @@
 //!  record (never waits) ──► queue (bounded; what does not fit is counted, and told as a gap) ──► one task ──► files
 //! ```
 //!
-//! Holds no output, no input and no values of variables: of input that was asked about, its length and hash.
+//! Holds no output, no input and no values of variables: of input, how much it was (a hash of a short secret would tell
+//! it).
 //!
 //! Refuses to know: who is allowed what, and how events come about.
 
 mod chain;
 mod log;
 mod record;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub use log::{AuditLog, OpenError, Options};

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::chain::hash;
 use crate::core::approval::{Approval, Permissions, Question, State, Subject, Verdict};
 use crate::core::policy::Confinement;
 use crate::core::process::{Cause, Confidence, EndReason, Evidence, Exit, ExitStatus, TimeoutKind};
@@ -32,9 +31,9 @@ pub(super) fn facts(event: &FeedEvent) -> Option<(&'static str, Value)> {
                 "process": process.get(), "argv": argv, "cwd": cwd, "terminal": terminal, "one_shot": one_shot,
             }),
         ),
-        FeedKind::StdinWritten { process, from, to, eof, .. } => (
+        FeedKind::StdinWritten { process, from, to, eof, incomplete } => (
             "stdin_written",
-            json!({ "process": process.get(), "bytes": to - from, "offset": from, "eof": eof }),
+            json!({ "process": process.get(), "bytes": to - from, "offset": from, "eof": eof, "incomplete": incomplete }),
         ),
         FeedKind::ProcessExited { process, exit, evidence } => {
             let mut facts = json!({ "process": process.get(), "exit": ended(exit) });
@@ -71,7 +70,7 @@ fn asked(question: &Question) -> Value {
         Subject::Command => json!({ "kind": "command" }),
         Subject::Retry { evidence } => json!({ "kind": "retry", "evidence": sign(evidence) }),
         Subject::Input { input, eof } => {
-            json!({ "kind": "input", "bytes": input.len(), "sha256": hash(input), "eof": eof })
+            json!({ "kind": "input", "bytes": input.len(), "eof": eof })
         }
         Subject::Connection { host, port } => json!({ "kind": "connection", "host": host, "port": port }),
     };

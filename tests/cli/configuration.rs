@@ -44,6 +44,7 @@ fn the_documented_defaults_are_the_defaults() {
     (config.rights.agent, config.reviewer) = (None, None);
     (config.rules.system, config.rules.user) = (None, None);
     config.environment.set.clear();
+    config.audit.directory = None;
     (config.session.cwd, config.session.shell) = (None, None);
     assert_eq!(config, default);
 }

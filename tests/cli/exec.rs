@@ -38,7 +38,7 @@ fn ends_become_codes() {
         (&["--cwd", "/no/such/directory", "--", "true"], 125),
         (&["--nope", "--", "true"], 125),
         (&[], 125),
-        (&["--sandbox", "read-only", "--", "true"], 125),
+        (&["--sandbox", "nonsense", "--", "true"], 125),
     ] {
         let done = place.uexec(&[&["exec"], args].concat());
         assert_eq!(done.code, code, "{args:?} {done:?}");

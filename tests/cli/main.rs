@@ -5,6 +5,7 @@ mod attach;
 mod configuration;
 mod exec;
 mod harness;
+mod reviewed;
 mod rules;
 mod serve;
 mod sessions;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::TcpListener;
 
-use crate::audit::AuditLog;
+use crate::audit::{AuditLog, OpenError};
 use crate::cli::args::Global;
 use crate::cli::compose::{self, Purpose};
 use crate::cli::failure::Failure;
@@ -143,7 +143,15 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
 fn audit(config: &Config, runtime: &Path) -> Result<Option<AuditLog>, Failure> {
     let Some(options) = config.audit.options(runtime) else { return Ok(None) };
     let opened = AuditLog::open(options, Clock::start());
-    opened.map(Some).map_err(|error| Failure::new(format!("the audit log cannot be kept: {error}")))
+    opened.map(Some).map_err(|error| {
+        let failure = Failure::new(format!("the audit log cannot be kept: {error}"));
+        match error {
+            OpenError::InUse { .. } => failure.hint(
+                "that server is already listening; a second one needs a --runtime-dir, or an `audit.directory`, of its own",
+            ),
+            OpenError::Damaged { .. } | OpenError::System { .. } => failure,
+        }
+    })
 }
 
 async fn again(signals: &mut Signals) {

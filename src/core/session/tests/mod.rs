@@ -9,6 +9,7 @@ mod exit;
 mod held;
 mod kill;
 mod life;
+mod product;
 mod random;
 mod room;
 mod seen;
