@@ -97,8 +97,8 @@ fn arrive(
     let mut is_launcher = false;
     let failed = loop {
         match channel::receive(status.as_fd(), RecvFlags::empty()) {
-            Ok(None) | Err(Errno::CONNRESET) if is_launcher => return Ok(cgroup),
-            Ok(None) | Err(Errno::CONNRESET) => break step(Errno::PROTO),
+            Ok(None) if is_launcher => return Ok(cgroup),
+            Ok(None) => break step(Errno::PROTO),
             Ok(Some(received)) => match Report::decode(&received.bytes) {
                 Ok(Report::Command) => is_launcher = true,
                 Ok(Report::Failed(error)) => break error,

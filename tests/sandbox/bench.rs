@@ -17,6 +17,13 @@ use crate::run::{Running, plan, soon};
 /// Names the launcher where it is not where cargo has put it.
 pub(crate) const LAUNCHER_VARIABLE: &str = "UEXEC_TEST_LAUNCHER";
 
+/// Prints the numbers of the descriptors that are open.
+pub(crate) const OPEN_DESCRIPTORS: &str = "import os\n\
+    def is_open(fd):\n\
+    \x20   try: os.fstat(fd); return True\n\
+    \x20   except OSError: return False\n\
+    print([fd for fd in range(1024) if is_open(fd)])";
+
 pub(crate) fn launcher() -> PathBuf {
     std::env::var_os(LAUNCHER_VARIABLE).map_or_else(|| env!("CARGO_BIN_EXE_uexec").into(), PathBuf::from)
 }
@@ -138,6 +145,7 @@ impl Bench {
             let enforced = spawned.enforced.clone();
             let running = Running::new(spawned);
             let seen = running.ended().await;
+            soon("the tree", running.control().tree_gone()).await;
             Ok((Ended { status: seen.exited.unwrap().status, text: seen.text() }, enforced))
         })
     }

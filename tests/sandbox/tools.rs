@@ -1,159 +1,145 @@
-//! Ordinary tools under `workspace_write` with the network off: each must work as it does without a sandbox.
+//! Ordinary tools at work in a workspace without a network.
 
-use std::process::Command;
-
-use unified_exec::core::process::ExitStatus;
+use unified_exec::core::command::EnvVar;
+use unified_exec::core::spawn::Stdio;
 
 use crate::bench::Bench;
 
-/// A tool, what is done with it, and what it says then.
+/// A tool that must be installed for its test to mean something, and what it does.
 struct Tool {
-    program: &'static str,
+    needs: &'static [&'static str],
+    files: &'static [(&'static str, &'static str)],
     line: &'static str,
-    says: &'static str,
 }
 
-const TOOLS: &[Tool] = &[
-    Tool {
-        program: "bash",
-        line: "set -e; cat <<< here | tr a-z A-Z; diff <(echo 1) <(echo 1); { sleep 0.1; echo async; } & wait; \
-               mapfile -t x < <(printf 'a\\nb\\n'); echo ${#x[@]} >/dev/null; exec 3>&1; echo three >&3",
-        says: "three",
-    },
-    Tool {
-        program: "git",
-        line: "set -e; mkdir repo; cd repo; git init -q .; git config user.email a@b; git config user.name n; \
-               echo x > f; git add f; git commit -qm first; git log --oneline; git status --short; git gc -q; \
-               git clone -q . ../clone; git -C ../clone log --oneline | wc -l",
-        says: "first",
-    },
-    Tool {
-        program: "python3",
-        line: "/usr/bin/python3 - <<'E'\nfrom multiprocessing import Pool, Semaphore, Queue\nimport sqlite3, tempfile, threading\n\
-               Semaphore()\nif __name__ == '__main__':\n    print(Pool(2).map(abs, [-1, -2]))\n    q = Queue(); q.put(5); print(q.get())\n\
-               t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()\n\
-               print(tempfile.mkstemp()[1].startswith('/'))\nE",
-        says: "[1, 2]",
-    },
-    Tool {
-        program: "node",
-        line: "node -e \"const {Worker} = require('worker_threads'); \
-               new Worker('require(\\\"worker_threads\\\").parentPort.postMessage(6*7)', {eval: true}).on('message', m => console.log('worker', m)); \
-               require('fs').writeFileSync('f', 'x'); require('child_process').execSync('echo child', {stdio: 'inherit'})\"",
-        says: "worker 42",
-    },
-    Tool {
-        program: "npm",
-        line: "set -e; export npm_config_cache=$PWD/.npm npm_config_update_notifier=false; mkdir dep app; \
-               (cd dep; npm init -y >/dev/null); cd app; npm init -y >/dev/null; npm pkg set scripts.hello='echo ran it'; \
-               npm install --offline --no-audit --no-fund ../dep; ls node_modules; npm run --silent hello",
-        says: "ran it",
-    },
-    Tool {
-        program: "cargo",
-        line: "set -e; cargo init -q --vcs none --name tiny .; echo 'fn main() { println!(\"built {}\", 6 * 7); }' > src/main.rs; \
-               cargo build -q --offline; ./target/debug/tiny; cargo test -q --offline",
-        says: "built 42",
-    },
-    Tool {
-        program: "make",
-        line: "printf 'all: a b\\n\\techo made\\na b:\\n\\ttouch $@\\n' > Makefile; make -j2",
-        says: "made",
-    },
-    Tool {
-        program: "gcc",
-        line: "set -e; echo 'int puts(const char *); int main(void) { puts(\"compiled\"); }' > a.c; gcc -O2 a.c; ./a.out",
-        says: "compiled",
-    },
-    Tool {
-        program: "sqlite3",
-        line: "sqlite3 t.db 'pragma journal_mode=wal; create table t(x); insert into t values(42); select x from t'",
-        says: "42",
-    },
-    Tool {
-        program: "python3",
-        line: "/usr/bin/python3 -c \"import sqlite3; d = sqlite3.connect('t.db'); d.execute('pragma journal_mode=wal'); \
-               d.execute('create table t(x)'); d.execute('insert into t values(42)'); d.commit(); print(*d.execute('select x from t'))\"",
-        says: "42",
-    },
-    Tool {
-        program: "vim",
-        line: "printf 'one\\n' > f; vim -u NONE -i NONE -es -c '%s/one/two/' -c 'wq' f; cat f",
-        says: "two",
-    },
-    Tool {
-        program: "tar",
-        line: "set -e; mkdir d; echo x > d/f; tar czf d.tgz d; rm -r d; tar xzf d.tgz; cat d/f; find . -name f; du -s . >/dev/null; \
-               sed -i s/x/edited/ d/f; cat d/f",
-        says: "edited",
-    },
-];
-
-fn is_installed(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    found.is_ok_and(|output| output.status.success())
+macro_rules! tools {
+    ($($name:ident: $tool:expr;)*) => {
+        $(#[test] fn $name() { work(&$tool); })*
+    };
 }
 
-#[test]
-fn ordinary_tools_work() {
-    for Tool { program, line, says } in TOOLS {
-        if !is_installed(program) {
-            println!("not probed here: {program} is not installed");
-            continue;
-        }
-        let bench = Bench::new();
-        let mut plan = bench.plan(
-            // What makes repositories works where nothing of them is protected.
-            &bench.workspace_protecting(&[]),
-            &["bash", "-c", line],
-            unified_exec::core::spawn::Stdio::Pipes { stdin: false },
-        );
-        for name in ["PATH", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
-            if let Ok(value) = std::env::var(name) {
-                plan.env.retain(|var| var.name != name);
-                plan.env.push(unified_exec::core::command::EnvVar::new(name, value));
-            }
-        }
-        let rust_home = std::env::var("HOME").unwrap_or_default();
-        for (name, directory) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
-            if !plan.env.iter().any(|var| var.name == name) {
-                plan.env
-                    .push(unified_exec::core::command::EnvVar::new(name, format!("{rust_home}/{directory}")));
-            }
-        }
-        let (unsandboxed, _) = {
-            let free = Bench::new();
-            let mut same = plan.clone();
-            same.sandbox = None;
-            same.cwd = free.ws().display().to_string();
-            free.try_run(same).unwrap()
-        };
-        if unsandboxed.status != ExitStatus::Code(0) {
-            println!(
-                "not probed here: {program} does not work without a sandbox either: {}",
-                unsandboxed.text
-            );
-            continue;
-        }
-        let (ended, _) = bench.try_run(plan).unwrap();
-        let text = ended.text.clone();
-        assert_eq!(ended.status, ExitStatus::Code(0), "{program}: {text}");
-        assert!(text.contains(says), "{program}: {text}");
-    }
+tools! {
+    bash: Tool {
+        needs: &["bash"],
+        files: &[],
+        line: "printf 'b\\na\\n' | sort | tee sorted | head -1 && cat <<< here && cat <<E\ndocument\nE\n\
+               diff <(echo 1) <(echo 1) && mkfifo p && (echo through > p &) && cat p",
+    };
+    git: Tool {
+        needs: &["git"],
+        files: &[("file", "text\n")],
+        line: "git init -q . && git config user.email a@b && git config user.name n && git add . && git commit -qm first && \
+               echo more >> file && git diff --stat && git stash -q && git stash pop -q && git checkout -qb other && \
+               git commit -qam second && git log --oneline && git clone -q . ../ws/clone",
+    };
+    python_pools: Tool {
+        needs: &["/usr/bin/python3"],
+        files: &[("pool.py", "import multiprocessing as m, multiprocessing.shared_memory as s\n\
+                              def f(x): return x * x\n\
+                              if __name__ == '__main__':\n\
+                              \x20   with m.Pool(2) as p: assert p.map(f, range(9))[-1] == 64\n\
+                              \x20   m.Semaphore(2).acquire(); b = s.SharedMemory(create=True, size=9); b.unlink()\n\
+                              \x20   with m.Manager() as g: assert g.list([1])[0] == 1\n")],
+        line: "/usr/bin/python3 pool.py",
+    };
+    python_venv: Tool {
+        needs: &["/usr/bin/python3"],
+        files: &[],
+        line: "/usr/bin/python3 -m venv --without-pip v && v/bin/python -c 'import sys; print(sys.prefix)'",
+    };
+    node_workers: Tool {
+        needs: &["node"],
+        files: &[("w.js", "const { Worker, isMainThread, parentPort } = require('worker_threads');\n\
+                           if (!isMainThread) { parentPort.postMessage(6 * 7); } else {\n\
+                           new Worker(__filename).on('message', m => { require('fs').writeFileSync('out', '' + m);\n\
+                           console.log(require('child_process').execSync('cat out').toString()); }); }\n")],
+        line: "node w.js && test $(cat out) = 42",
+    };
+    npm_offline: Tool {
+        needs: &["npm"],
+        files: &[("lib/package.json", r#"{"name":"lib","version":"1.0.0","main":"i.js"}"#), ("lib/i.js", "module.exports = 5")],
+        line: "export npm_config_cache=$PWD/.npm npm_config_update_notifier=false npm_config_audit=false npm_config_fund=false; \
+               npm init -y >/dev/null && npm install --offline --no-audit ./lib && npm pkg set scripts.go='node -p 1+1' && \
+               npm run -s go && node -e 'if (require(\"lib\") !== 5) process.exit(1)'",
+    };
+    make_and_gcc: Tool {
+        needs: &["make", "gcc"],
+        files: &[("Makefile", "all: x\n\t./x\nx: x.c\n\tgcc -O1 -o x x.c\n"),
+                 ("x.c", "#include <stdio.h>\nint main(void) { puts(\"built\"); return 0; }\n")],
+        line: "make -j2 && ./x",
+    };
+    sqlite: Tool {
+        needs: &["sqlite3"],
+        files: &[],
+        line: "sqlite3 db 'pragma journal_mode=wal; create table t(a); insert into t values (7); select a from t'",
+    };
+    vim: Tool {
+        needs: &["vim"],
+        files: &[("file", "one\n")],
+        line: "vim -es -u NONE -c '%s/one/two/' -c wq file </dev/null; grep -q two file",
+    };
+    archives: Tool {
+        needs: &["tar", "gzip"],
+        files: &[("d/file", "text")],
+        line: "tar czf d.tgz d && rm -r d && tar xzf d.tgz && cat d/file",
+    };
 }
 
-#[test]
-fn a_repository_is_read_where_its_history_is_protected() {
+fn work(tool: &Tool) {
     let bench = Bench::new();
-    let make = "git init -q . && git config user.email a@b && git config user.name n && echo x > f && git add f && \
-                git commit -qm first";
-    bench.sh(&bench.workspace_protecting(&[]), make).succeeded();
-    let read = "git status --short; git diff --stat; git log --oneline; echo y > f; git diff | tail -1";
-    let text = bench.sh(&bench.workspace(), read).succeeded();
-    assert!(text.contains("first") && text.contains("+y"), "{text}");
-    bench.sh(&bench.workspace(), "git commit -qam second").denied(&[
-        "Read-only",
-        "Permission denied",
-        "Unable",
-    ]);
+    let profile = bench.workspace_protecting(&[]);
+    for need in tool.needs {
+        let found =
+            std::process::Command::new("sh").args(["-c", &format!("command -v {need}")]).output().unwrap();
+        if !found.status.success() {
+            return println!("not probed here: {need} is not installed");
+        }
+    }
+    for (name, text) in tool.files {
+        bench.write(&format!("ws/{name}"), text);
+    }
+    let ended = bench.sh(&profile, &format!("set -e; {}", tool.line));
+    println!("{}", ended.text);
+    ended.succeeded();
+}
+
+#[test]
+fn git_reads_a_protected_repository_and_does_not_write_it() {
+    let bench = Bench::new();
+    let open = bench.workspace_protecting(&[]);
+    bench.write("ws/file", "text\n");
+    let prepare = "git init -q . && git config user.email a@b && git config user.name n && git add . && git commit -qm first";
+    bench.sh(&open, prepare).succeeded();
+    let guarded = bench.workspace();
+    let line =
+        "echo more >> file && git status --short && git diff && git log --oneline && git show HEAD:file";
+    assert!(bench.sh(&guarded, line).succeeded().contains("+more"));
+    bench.sh(&guarded, "git commit -qam second").denied(&["Read-only file system", "Permission denied"]);
+    bench
+        .sh(&guarded, "git config core.hooksPath /tmp")
+        .denied(&["Read-only file system", "Permission denied"]);
+}
+
+#[test]
+fn cargo_builds_offline_with_its_home_read_only() {
+    let bench = Bench::new();
+    let Some(home) = std::env::var_os("HOME").map(std::path::PathBuf::from) else { return };
+    let cargo = home.join(".cargo/bin/cargo");
+    if !std::fs::exists(&cargo).unwrap_or(false) {
+        return println!("not probed here: no cargo in {}", home.display());
+    }
+    bench
+        .write("ws/Cargo.toml", "[package]\nname = \"tiny\"\nedition = \"2021\"\n[lib]\npath = \"lib.rs\"\n");
+    bench.write("ws/build.rs", "fn main() { println!(\"cargo:rustc-cfg=built\"); }\n");
+    bench.write("ws/lib.rs", "#[test]\nfn works() { assert_eq!(1 + 1, 2); }\n");
+    let profile = bench.workspace_protecting(&[]);
+    let mut plan = bench.plan(
+        &profile,
+        &["bash", "-c", "cargo test --offline && test -d target"],
+        Stdio::Pipes { stdin: false },
+    );
+    plan.env.retain(|variable| variable.name != "PATH" && variable.name != "HOME");
+    plan.env.push(EnvVar::new("HOME", home.display().to_string()));
+    plan.env.push(EnvVar::new("PATH", format!("{}/.cargo/bin:/usr/bin:/bin", home.display())));
+    bench.try_run(plan).unwrap().0.succeeded();
 }

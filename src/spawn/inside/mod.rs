@@ -27,7 +27,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use super::cgroup::Cgroup;
 use super::launcher::channel::{self, Received};
@@ -47,8 +46,8 @@ use crate::host::ports::Spawned;
 use control::InsideControl;
 use namespace::{Namespace, Parts};
 
-/// How long setting up a namespace may take before the start is given up: a hundred times what it takes on a loaded
-/// machine; only a file system that hangs needs longer.
+/// How long each step of setting up a namespace may take before the start is given up: a hundred times what it takes
+/// on a loaded machine; only a file system that hangs needs longer.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 /// What of bwrap's complaints goes into an error.
 const COMPLAINT_BYTES_MAX: u64 = 2048;
@@ -264,9 +263,8 @@ fn arrive(
 ) -> Result<Arrived, Failure> {
     let told = |errno: Errno| Failure::Told(system("set up", SANDBOX, errno));
     let mut arrived = Arrived::default();
-    let until = Instant::now() + START_PATIENCE;
     loop {
-        let Received { bytes, pid, descriptor } = next(status, until)?;
+        let Received { bytes, pid, descriptor } = next(status)?;
         match Report::decode(&bytes).map_err(told)? {
             Report::Inside => {
                 arrived.proxy = descriptor;
@@ -298,16 +296,12 @@ fn watch(pid: Option<u32>, is_parent: impl Fn(u32) -> bool) -> Result<Leader, Fa
     if Entry::read(pid).is_some_and(|entry| is_parent(entry.parent)) { Ok(leader) } else { Err(gone()) }
 }
 
-fn next(status: &OwnedFd, until: Instant) -> Result<Received, Failure> {
+fn next(status: &OwnedFd) -> Result<Received, Failure> {
+    let patience = Timespec::try_from(START_PATIENCE).unwrap_or_default();
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(Failure::Stuck);
-        }
-        let left = Timespec::try_from(left).unwrap_or_default();
-        let mut ready = [PollFd::new(status, PollFlags::IN)];
-        match poll(&mut ready, Some(&left)) {
-            Ok(0) | Err(Errno::INTR) => continue,
+        match poll(&mut [PollFd::new(status, PollFlags::IN)], Some(&patience)) {
+            Ok(0) => return Err(Failure::Stuck),
+            Err(Errno::INTR) => continue,
             _ => {}
         }
         return match channel::receive(status.as_fd(), RecvFlags::DONTWAIT) {

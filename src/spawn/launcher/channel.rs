@@ -55,7 +55,8 @@ pub(in crate::spawn) fn receive(from: BorrowedFd<'_>, flags: RecvFlags) -> Resul
     let received = loop {
         let into = &mut [IoSliceMut::new(&mut bytes)];
         match recvmsg(from, into, &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
+            // The other side has gone and left something unread. That is told once, before what it has said.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             other => break other?,
         }
     };
@@ -74,4 +75,23 @@ pub(in crate::spawn) fn receive(from: BorrowedFd<'_>, flags: RecvFlags) -> Resul
         }
     }
     Ok(Some(Received { bytes, pid, descriptor }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn what_was_said_last_arrives_from_one_who_did_not_listen() {
+        let (server, launcher) = pair().unwrap();
+        send(launcher.as_fd(), b"the last word", None, SendFlags::empty()).unwrap();
+        send(server.as_fd(), b"unheard", None, SendFlags::empty()).unwrap();
+        drop(launcher);
+        let received = receive(server.as_fd(), RecvFlags::DONTWAIT).unwrap().unwrap();
+        assert_eq!(received.bytes, b"the last word");
+        assert_eq!(received.pid, Some(std::process::id()));
+        assert!(receive(server.as_fd(), RecvFlags::DONTWAIT).unwrap().is_none());
+    }
 }

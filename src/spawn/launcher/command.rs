@@ -12,7 +12,7 @@ use super::task::{Task, c_strings};
 use crate::core::command::EnvVar;
 use crate::core::spawn::SpawnError;
 use crate::spawn::program::{self, SCRIPT_SHELL, Verdict, exhausted, system, words};
-use crate::spawn::sandbox::{landlock, seccomp};
+use crate::spawn::sandbox::{landlock, privilege, seccomp};
 use crate::spawn::unix;
 
 /// What errors call the confinement.
@@ -21,6 +21,10 @@ const CONFINEMENT: &str = "the sandbox";
 /// Puts this process, and so all that it starts, under the rules and the filter of the task.
 pub(super) fn confine(task: &Task) -> Result<(), SpawnError> {
     let refused = |reason: String| SpawnError::SandboxUnavailable { reason };
+    // bwrap has done that for its own.
+    if task.filter.is_some_and(|filter| !filter.namespace) {
+        privilege::give_up().map_err(refused)?;
+    }
     if let Some(rules) = &task.rules {
         landlock::restrict(rules).map_err(refused)?;
     }

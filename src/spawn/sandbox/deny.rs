@@ -2,7 +2,7 @@
 //! Bounded, and fails closed: what cannot be looked through is a reason not to start.
 //!
 //! A mount hides a name, not a file. So a hidden file that has other names (hard links) is only hidden if all of them
-//! are found and hidden as well.
+//! are found and hidden as well. What comes into being after the start, outside, is not hidden: name its directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -14,6 +14,7 @@ mod deny;
 mod guard;
 pub(super) mod landlock;
 mod placeholder;
+pub(super) mod privilege;
 pub(super) mod probe;
 pub(super) mod seccomp;
 mod sockets;
@@ -164,7 +165,8 @@ impl Sandbox {
     ) -> Result<Namespaces, SpawnError> {
         let terminal = terminal.map(|name| Path::new(std::ffi::OsStr::from_bytes(name.to_bytes())));
         let mut view = view::view(profile, cwd, &self.hidden, terminal).map_err(refused)?;
-        if !found.user_namespace {
+        // Root is their owner in a namespace as well, without any capability.
+        if rustix::process::geteuid().is_root() {
             let failed = |error| refused(format!("the switches of the kernel cannot be kept: {error}"));
             view.keep_switches().map_err(failed)?;
         }

@@ -113,7 +113,7 @@ impl View {
     }
 
     /// Keeps root from the switches of the kernel in the process table, whose files belong to it: what is not about
-    /// processes is read and not written. In a user namespace nobody inside is their owner.
+    /// processes is read and not written. In a user namespace of somebody else nobody inside is their owner.
     pub(super) fn keep_switches(&mut self) -> io::Result<()> {
         for entry in fs::read_dir("/proc")? {
             let entry = entry?;
