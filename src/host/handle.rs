@@ -293,8 +293,10 @@ impl SessionHandle {
     async fn stream(&self, call: Call, options: StreamOptions) -> CallStream {
         // Nobody reads a stream that is not streamed, so it must not hold up the child.
         let flow = if options.output { options.flow } else { Flow::DropWithGap };
+        let starts = matches!(call, Call::Exec(_));
         let (updates, guard) = self.send(call, flow).await;
-        CallStream::new(updates, guard, options)
+        let of = if starts { CallStream::of_start } else { CallStream::new };
+        of(updates, guard, options)
     }
 
     async fn ask(&self, call: Call) -> Option<Answer> {

@@ -137,18 +137,44 @@ pub struct CallStream {
     guard: CallGuard,
     options: StreamOptions,
     reading: Option<(ProcessId, AttemptNumber, LogReader)>,
+    /// What a start must still tell before output of an attempt may be handed out; absent where nothing is started.
+    announced: Option<Announced>,
     /// The answer, which waits until all output before it has been handed out.
     answered: Option<(CallResult, Option<Arc<OutputLog>>)>,
     over: bool,
 }
 
+/// How far a start has told of itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Announced {
+    process: bool,
+    attempt: Option<AttemptNumber>,
+}
+
+impl Announced {
+    /// Whether a client knows what output of `attempt` belongs to.
+    fn covers(self, attempt: AttemptNumber) -> bool {
+        self.process && self.attempt >= Some(attempt)
+    }
+}
+
 impl CallStream {
+    /// The stream of a call that starts something, which is told of before its output is.
+    pub(super) fn of_start(
+        updates: mpsc::Receiver<Update>,
+        guard: CallGuard,
+        options: StreamOptions,
+    ) -> Self {
+        Self { announced: Some(Announced::default()), ..Self::new(updates, guard, options) }
+    }
+
+    /// The stream of a call on something that runs.
     pub(super) const fn new(
         updates: mpsc::Receiver<Update>,
         guard: CallGuard,
         options: StreamOptions,
     ) -> Self {
-        Self { updates, guard, options, reading: None, answered: None, over: false }
+        Self { updates, guard, options, reading: None, announced: None, answered: None, over: false }
     }
 
     /// The next thing to see; `None` after the end. Cancel-safe.
@@ -158,10 +184,13 @@ impl CallStream {
                 return Some(Ok(self.rest_of(result, log)));
             }
             let update = match &mut self.reading {
-                Some((_, attempt, reader)) if self.options.output => {
+                // The child writes as soon as it runs, while word of it may still be on the way.
+                Some((_, attempt, reader))
+                    if self.options.output
+                        && self.announced.is_none_or(|announced| announced.covers(*attempt)) =>
+                {
                     let attempt = *attempt;
                     tokio::select! {
-                        // Updates first: an attempt is told of before its output.
                         biased;
                         update = self.updates.recv() => update,
                         next = reader.next(self.options.frame_bytes_max) => match next {
@@ -199,9 +228,17 @@ impl CallStream {
                 Ok(Some(Item::AttemptDenied { process, attempt: Box::new(attempt) }))
             }
             Some(Update::AttemptStarted { process, attempt }) => {
+                if let Some(announced) = &mut self.announced {
+                    announced.attempt = Some(attempt.number);
+                }
                 Ok(Some(Item::AttemptStarted { process, attempt: Box::new(attempt) }))
             }
-            Some(Update::Started { process, argv, cwd }) => Ok(Some(Item::Started { process, argv, cwd })),
+            Some(Update::Started { process, argv, cwd }) => {
+                if let Some(announced) = &mut self.announced {
+                    announced.process = true;
+                }
+                Ok(Some(Item::Started { process, argv, cwd }))
+            }
             // Only those who follow are told, and this call has its answer to wait for.
             Some(Update::Exited { .. }) => Ok(None),
             Some(Update::Answer { answer, log }) => {
@@ -303,3 +340,6 @@ fn unfinished(log: &OutputLog, at: u64) -> u64 {
     }
     (tail.len() - complete_len(&tail)) as u64
 }
+
+#[cfg(test)]
+mod tests;
