@@ -25,6 +25,12 @@ pub(crate) struct Case {
     /// "any", "root" or "nonroot": as whom it can be played.
     #[serde(default)]
     pub(crate) user: String,
+    /// "sandboxed" if it is about a sandbox and nothing else.
+    #[serde(default)]
+    pub(crate) room: String,
+    /// Names in its directory that its sandbox does not let it read.
+    #[serde(default)]
+    pub(crate) deny_read: Vec<String>,
 }
 
 const fn once() -> u32 {

@@ -60,13 +60,22 @@ impl Client {
 
     /// A session whose commands write below their directory only and reach no network, where this is asked.
     pub(crate) async fn confined(&self, cwd: &Path, mode: pb::ApprovalMode) -> Session {
+        self.confined_to(pb::SandboxProfile::default(), cwd, mode).await
+    }
+
+    /// The same, with a profile that says more.
+    pub(crate) async fn confined_to(
+        &self,
+        profile: pb::SandboxProfile,
+        cwd: &Path,
+        mode: pb::ApprovalMode,
+    ) -> Session {
         let config = pb::SessionConfig {
             cwd: cwd.display().to_string(),
             approval_policy: Some(pb::ApprovalPolicy { mode: mode.into(), ..Default::default() }),
-            sandbox: Some(pb::SandboxProfile {
-                kind: pb::SandboxKind::WorkspaceWrite.into(),
-                ..Default::default()
-            }),
+            sandbox: Some(pb::SandboxProfile { kind: pb::SandboxKind::WorkspaceWrite.into(), ..profile }),
+            // As without a sandbox, nothing of the server's own variables.
+            env_policy: Some(pb::EnvPolicy { inherit: pb::EnvInherit::None.into(), ..Default::default() }),
             shell: "/bin/bash".into(),
             ..Default::default()
         };

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::Value;
 use unified_exec::grpc::pb;
 
 use crate::case::{Case, ServiceExpect};
 use crate::client::Session;
+use crate::play::Room;
 use crate::process::{Process, Returned};
 
 /// Checks one process and what ExecCommand said of it.
 pub(crate) async fn check(
     case: &Case,
+    room: Room,
     name: &str,
     session: &Session,
     process: &mut Process,
@@ -19,16 +22,44 @@ pub(crate) async fn check(
     let wanted = &case.service_expect;
     let returned = process.returned().await?;
     consistent(&returned, process)?;
-    if wanted.denied.is_some() && returned.result.evidence.is_some() {
-        // Nothing is sandboxed here, so nothing is ever a denial; what is expected under a sandbox is not ours.
-        return Err(format!("taken for a denial: {:?}", returned.result.evidence));
-    }
+    denied(wanted, room, session, process, &returned.result).await?;
     if let Some(max) = wanted.max_return_ms
         && returned.after > Duration::from_millis(max)
     {
         return Err(format!("ExecCommand returned after {:?}, wanted at most {max} ms", returned.after));
     }
     retained(wanted, name, session, process).await
+}
+
+/// Whether its end was taken for a denial, against what the case says for this room. Without a sandbox nothing ever is;
+/// where the case says nothing, or leaves it open, it is told and not judged.
+async fn denied(
+    wanted: &ServiceExpect,
+    room: Room,
+    session: &Session,
+    process: &Process,
+    returned: &pb::ExecResult,
+) -> Result<(), String> {
+    let wanted = match (room, &wanted.denied) {
+        (Room::Open, _) => Some(false),
+        (Room::Confined, Some(Value::Bool(wanted))) => Some(*wanted),
+        (Room::Confined, Some(Value::Object(rooms))) => rooms.get("sandboxed").and_then(Value::as_bool),
+        (Room::Confined, _) => None,
+    };
+    let mut all: Vec<pb::Evidence> = returned.evidence.iter().cloned().collect();
+    // Only so many ended processes are remembered; what was answered at once is known anyhow.
+    if let Ok(process) = session.get(process.id).await {
+        all.extend(process.attempts.into_iter().filter_map(|attempt| attempt.evidence));
+    }
+    match (wanted, all.first()) {
+        (Some(true), None) => Err("not taken for a denial".into()),
+        (Some(false), Some(evidence)) => Err(format!("taken for a denial: {evidence:?}")),
+        (None, Some(evidence)) => {
+            println!("     {}: {:?}, {:?}", process.id, evidence.cause(), evidence.word);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What holds of every result, whatever the case.

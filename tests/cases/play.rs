@@ -30,7 +30,7 @@ use crate::expect::{self, Outcome};
 use crate::process::Process;
 use crate::refusal::{self, show};
 use crate::server::Server;
-use crate::{facts, procfs};
+use crate::{facts, procfs, skip};
 
 /// Live processes of a session.
 const TABLE: usize = 64;
@@ -39,14 +39,23 @@ const LITERAL: usize = 4096;
 /// What a stream may lag behind an answer.
 const LAG: Duration = Duration::from_secs(2);
 
-pub(crate) async fn repeatedly(server: &Server, case: &Case) -> Result<(), String> {
+/// Under what the programs of a case run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Full access, nobody is asked.
+    Open,
+    /// Writing below the case's directory only, no network, nobody is asked.
+    Confined,
+}
+
+pub(crate) async fn repeatedly(server: &Server, case: &Case, room: Room) -> Result<(), String> {
     for run in 1..=case.repeat {
-        once(server, case).await.map_err(|problem| format!("run {run}: {problem}"))?;
+        once(server, case, room).await.map_err(|problem| format!("run {run}: {problem}"))?;
     }
     Ok(())
 }
 
-async fn once(server: &Server, case: &Case) -> Result<(), String> {
+async fn once(server: &Server, case: &Case, room: Room) -> Result<(), String> {
     let dir = tempfile::Builder::new().prefix("uxcase.").tempdir().unwrap();
     if server.user.is_some() {
         std::os::unix::fs::chown(dir.path(), server.user, server.user).unwrap();
@@ -57,10 +66,16 @@ async fn once(server: &Server, case: &Case) -> Result<(), String> {
             return Err(format!("setup {line:?}: {}", String::from_utf8_lossy(&output.stderr)));
         }
     }
-    let session = server.client().await.session(dir.path()).await;
+    let client = server.client().await;
+    let session = match room {
+        Room::Open => client.session(dir.path()).await,
+        Room::Confined => {
+            client.confined_to(profile(case, dir.path()), dir.path(), pb::ApprovalMode::Never).await
+        }
+    };
     procfs::reset_peak(server.pid());
     let resident = procfs::status(server.pid(), "VmRSS");
-    let mut play = Play { case, dir, user: server.user, session, processes: BTreeMap::new() };
+    let mut play = Play { case, room, dir, user: server.user, session, processes: BTreeMap::new() };
     let result = play.steps().await;
     let grown = procfs::status(server.pid(), "VmHWM").saturating_sub(resident);
     let closed = play.session.close().await;
@@ -76,6 +91,17 @@ async fn once(server: &Server, case: &Case) -> Result<(), String> {
     }
 }
 
+/// What a case needs its sandbox to say beyond the default.
+fn profile(case: &Case, dir: &Path) -> pb::SandboxProfile {
+    // Any other list lets a repository be written.
+    let other = skip::COMMITS.contains(&case.id.as_str()).then(|| ".hg".to_owned());
+    pb::SandboxProfile {
+        protected_subpaths: other.into_iter().collect(),
+        deny_read: case.deny_read.iter().map(|name| dir.join(name).display().to_string()).collect(),
+        ..Default::default()
+    }
+}
+
 enum Started {
     Process(Process),
     Refused(Status),
@@ -83,6 +109,7 @@ enum Started {
 
 struct Play<'a> {
     case: &'a Case,
+    room: Room,
     dir: TempDir,
     user: Option<u32>,
     session: Session,
@@ -411,7 +438,7 @@ impl Play<'_> {
             let code = seen.exit.as_ref().map(|(exit, _)| exit.shell_code);
             expect::check(expect, &Outcome { code, output: &seen.output })?;
         }
-        facts::check(self.case, name, &self.session, process).await
+        facts::check(self.case, self.room, name, &self.session, process).await
     }
 }
 

@@ -78,7 +78,10 @@ impl Server {
 
     async fn spawn(mut command: Command, runtime: TempDir) -> Self {
         let log = if std::env::var_os("SERVER_LOG").is_some() { Stdio::inherit() } else { Stdio::null() };
+        // The rules of whoever runs the tests are no part of them, nor are they readable for another user.
         let child = command
+            .env("HOME", runtime.path())
+            .env_remove("XDG_CONFIG_HOME")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

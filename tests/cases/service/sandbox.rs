@@ -7,7 +7,9 @@ use unified_exec::grpc::pb;
 use unified_exec::grpc::pb::approval_service_client::ApprovalServiceClient;
 
 use super::{Stage, code, on_terminal, output, short};
+use crate::case::Case;
 use crate::client::Session;
+use crate::skip;
 
 impl Stage {
     /// Its directory, in a session that is confined to it and asks nobody.
@@ -189,4 +191,24 @@ async fn q03_a_question_about_input_for_a_program_that_ends_is_withdrawn() {
     let closed = reviewed.list(true).await;
     assert_eq!(closed.len(), 1);
     assert_eq!(closed[0].state(), pb::ApprovalState::Withdrawn);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cases_that_come_out_otherwise_in_a_sandbox_do_so_for_the_reason_that_is_given() {
+    let stage = Stage::set().await;
+    let confined = stage.confined().await;
+    let outside = std::fs::read_link("/proc/self/ns/net").unwrap().display().to_string();
+    for otherwise in skip::OTHERWISE {
+        let mut request = confined.line(otherwise.line);
+        let command = request.command.as_mut().unwrap();
+        command
+            .env
+            .push(pb::EnvVar { name: "OUTSIDE_NET".into(), value: outside.clone().into_bytes().into() });
+        let result = confined.run(on_terminal(request)).await.unwrap();
+        assert_eq!(output(&result).replace('\r', ""), otherwise.prints, "{}: {result:?}", otherwise.reason);
+    }
+    let ours: Vec<Case> = include_str!("../ours.jsonl").lines().map(Case::parse).collect();
+    for id in skip::OTHERWISE.iter().flat_map(|otherwise| otherwise.instead) {
+        assert!(ours.iter().any(|case| case.id == *id), "there is no {id}");
+    }
 }
