@@ -64,6 +64,29 @@ fn the_kernels_doors_are_closed() {
     }
 }
 
+#[test]
+fn who_may_not_become_another_is_told_so_by_the_usual_error() {
+    let bench = Bench::new();
+    // Neither of those who run the tests.
+    for call in [
+        "setuid(3)",
+        "setgid(3)",
+        "setreuid(-1, 3)",
+        "setresgid(-1, 3, -1)",
+        "chown('own', 3, -1)",
+        "chown('own', -1, 3)",
+        "lchown('own', 3, 3)",
+        "fchown(os.open('own', os.O_RDONLY), 3, -1)",
+        "chroot('/')",
+    ] {
+        let code = format!("import os; open('own', 'w'); os.{call}");
+        bench.python(&bench.workspace(), &code).denied(&["[Errno 1]"]);
+    }
+    let code = "import os; open('own', 'w'); os.setuid(os.getuid()); os.setresgid(-1, os.getgid(), -1)\n\
+                os.chown('own', os.getuid(), -1); os.chown('own', -1, os.getgid())\n";
+    bench.python(&bench.workspace(), code).succeeded();
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_call_of_a_foreign_architecture_is_death_by_its_signal() {

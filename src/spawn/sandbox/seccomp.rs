@@ -179,6 +179,49 @@ fn sockets(rules: &mut Rules, sockets: Sockets) -> Compiled<()> {
     Ok(())
 }
 
+/// How an identity says that it is not to change.
+const UNCHANGED: u64 = u32::MAX as u64;
+
+/// Nobody becomes somebody else, or gives files away. Without capabilities the kernel refuses the same, but in a user
+/// namespace it says that others are no users at all (EINVAL), which programs do not expect.
+fn identities(rules: &mut Rules, filter: Filter) -> Compiled<()> {
+    let user = u64::from(rustix::process::geteuid().as_raw());
+    let group = u64::from(rustix::process::getegid().as_raw());
+    let become_another: [(i64, u64, u8); 6] = [
+        (libc::SYS_setuid, user, 1),
+        (libc::SYS_setgid, group, 1),
+        (libc::SYS_setreuid, user, 2),
+        (libc::SYS_setregid, group, 2),
+        (libc::SYS_setresuid, user, 3),
+        (libc::SYS_setresgid, group, 3),
+    ];
+    for (call, own, arguments) in become_another {
+        rules.insert(call, (0..arguments).map(|at| differs(at, own)).collect::<Compiled<_>>()?);
+    }
+    // An ordinary user's namespace knows none of the further groups, to which files may be given elsewhere.
+    let one_group = filter.namespace && user != 0;
+    let give_away: &[(i64, u8)] = &[
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chown, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_lchown, 1),
+        (libc::SYS_fchown, 1),
+        (libc::SYS_fchownat, 2),
+    ];
+    for &(call, at) in give_away {
+        let owners = [differs(at, user)?].into_iter();
+        let groups = one_group.then(|| differs(at + 1, group)).transpose()?;
+        rules.insert(call, owners.chain(groups).collect());
+    }
+    Ok(())
+}
+
+/// A rule that holds if an argument names an identity other than `own`.
+fn differs(number: u8, own: u64) -> Compiled<SeccompRule> {
+    let other = argument(number, SeccompCmpOp::Ne, own)?;
+    SeccompRule::new(vec![other, argument(number, SeccompCmpOp::Ne, UNCHANGED)?])
+}
+
 /// Calls that answer EPERM.
 fn denied(filter: Filter) -> Compiled<Rules> {
     let mut rules: Rules = MOUNTS.iter().chain(MACHINE).map(|call| (*call, Vec::new())).collect();
@@ -199,6 +242,7 @@ fn denied(filter: Filter) -> Compiled<Rules> {
     });
     rules.insert(libc::SYS_ioctl, typing.collect::<Compiled<_>>()?);
     sockets(&mut rules, filter.sockets)?;
+    identities(&mut rules, filter)?;
     Ok(rules)
 }
 
