@@ -20,27 +20,50 @@ fn proxied(bench: &Bench) -> Profile {
 }
 
 #[test]
-fn without_a_network_no_socket_of_one_is_made() {
+fn without_a_network_nothing_outside_is_reached() {
     let bench = Bench::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    for code in [
-        format!("import socket; socket.create_connection(('127.0.0.1', {port}))"),
-        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('8.8.8.8', 53))"
-            .to_owned(),
-        "import socket; socket.socket(socket.AF_INET6, socket.SOCK_STREAM)".to_owned(),
-        "import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)".to_owned(),
-        "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)".to_owned(),
-        "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)".to_owned(),
-        "import socket; socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)".to_owned(),
+    const UNREACHABLE: &[&str] = &["Network is unreachable"];
+    for (code, refusal) in [
+        (format!("socket.create_connection(('127.0.0.1', {port}))"), &["ConnectionRefused"][..]),
+        ("socket.create_connection(('8.8.8.8', 53), 5)".to_owned(), UNREACHABLE),
+        ("socket.create_connection(('2001:4860:4860::8888', 53), 5)".to_owned(), UNREACHABLE),
+        (
+            "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('8.8.8.8', 53))".to_owned(),
+            UNREACHABLE,
+        ),
+        ("socket.getaddrinfo('example.com', 80)".to_owned(), &["gaierror"]),
+        ("socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)".to_owned(), DENIED),
+        ("socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58)".to_owned(), DENIED),
+        ("socket.socket(socket.AF_PACKET, socket.SOCK_RAW)".to_owned(), DENIED),
+        ("socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)".to_owned(), DENIED),
     ] {
-        bench.python(&bench.workspace(), &code).denied(DENIED);
+        bench.python(&bench.workspace(), &format!("import socket; {code}")).denied(refusal);
     }
-    let names = "import socket; socket.getaddrinfo('example.com', 80)";
-    bench.python(&bench.workspace(), names).denied(&["gaierror"]);
-    let curl = format!("curl -sS -m 5 http://127.0.0.1:{port}/");
+    let curl = format!("curl -sS -m 5 http://127.0.0.1:{port}/ || curl -sS -m 5 http://8.8.8.8/");
     bench.sh(&bench.workspace(), &curl).denied(&["curl:"]);
-    bench.sh(&bench.workspace(), &format!("echo x > /dev/tcp/127.0.0.1/{port}")).denied(DENIED);
+    bench.sh(&bench.workspace(), &format!("echo x > /dev/tcp/127.0.0.1/{port}")).denied(&["refused"]);
+    assert!(listener.accept().is_err(), "somebody came out");
+}
+
+#[test]
+fn without_a_network_the_loopback_is_ones_own() {
+    let bench = Bench::new();
+    for (family, address) in [("AF_INET", "127.0.0.1"), ("AF_INET6", "::1")] {
+        let code = format!(
+            "import socket\n\
+             l = socket.socket(socket.{family}); l.bind(('{address}', 0)); l.listen()\n\
+             c = socket.socket(socket.{family}); c.connect(l.getsockname()[:2])\n\
+             l.accept()[0].sendall(b'y'); assert c.recv(1) == b'y'\n\
+             d = socket.socket(socket.{family}, socket.SOCK_DGRAM); d.bind(('{address}', 0))\n\
+             d.sendto(b'z', d.getsockname()[:2]); assert d.recv(1) == b'z'\n"
+        );
+        bench.python(&bench.workspace(), &code).succeeded();
+    }
+    let line = "ip -o link | cut -d: -f2; ip route; ip link set lo down";
+    bench.sh(&bench.workspace(), line).denied(&["Operation not permitted"]);
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl Sandbox {
             view.keep_switches().map_err(failed)?;
         }
         let (sockets, proxy_port) = match profile.network {
-            Network::Off => (Sockets::Local, None),
+            Network::Off => (Sockets::Loopback, None),
             Network::On => (Sockets::All, None),
             Network::Proxied { .. } => (Sockets::Loopback, Some(PROXY_PORT)),
         };
@@ -179,7 +179,8 @@ impl Sandbox {
         let rules = (landlock > 0).then(|| Rules {
             read: None,
             write: view.writable.take(),
-            no_tcp: profile.network == Network::Off,
+            // Where a network of one's own leads nowhere else, its loopback is open.
+            no_tcp: false,
             required: false,
         });
         // Before version 6 there is no rule that restricts nothing but signals and sockets.

@@ -5,8 +5,7 @@
 //!   no list could be kept.
 //! - What a kernel may lack answers **ENOSYS**, so that callers fall back: `io_uring`, whose operations no filter sees,
 //!   and `clone3`, whose flags none can read.
-//! - Everything else that is refused answers **EPERM**, sockets too: their callers report it as a denial, which is what it is;
-//!   resolvers and run-times go on without a network either way.
+//! - Everything else that is refused answers **EPERM**: callers report it as a denial, which is what it is.
 //!
 //! Loaded on top of namespaces and capabilities, most of this is a second lock. It is the only one for terminals
 //! (typing into one, `TIOCSTI`) and for the families of sockets that no namespace covers.
@@ -36,8 +35,6 @@ pub(in crate::spawn) enum Sockets {
     AllButLocal,
     /// Those of a network namespace with nothing but its loopback: IP, routes, and local ones.
     Loopback,
-    /// Local ones.
-    Local,
     /// Connected pairs only.
     Pairs,
 }
@@ -48,8 +45,7 @@ impl Sockets {
             Self::All => 0,
             Self::AllButLocal => 1,
             Self::Loopback => 2,
-            Self::Local => 3,
-            Self::Pairs => 4,
+            Self::Pairs => 3,
         }
     }
 
@@ -58,8 +54,7 @@ impl Sockets {
             0 => Ok(Self::All),
             1 => Ok(Self::AllButLocal),
             2 => Ok(Self::Loopback),
-            3 => Ok(Self::Local),
-            4 => Ok(Self::Pairs),
+            3 => Ok(Self::Pairs),
             _ => Err(Errno::BADMSG),
         }
     }
@@ -164,7 +159,6 @@ fn sockets(rules: &mut Rules, sockets: Sockets) -> Compiled<()> {
             vec![SeccompRule::new(vec![argument(0, SeccompCmpOp::Eq, unsigned(libc::AF_UNIX))?])?]
         }
         Sockets::Loopback => vec![none_of(&loopback)?],
-        Sockets::Local => vec![none_of(&[libc::AF_UNIX])?],
         // Without a rule every call matches.
         Sockets::Pairs => Vec::new(),
     };
