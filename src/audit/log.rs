@@ -187,7 +187,10 @@ async fn write_all(mut writer: Writer, queue: Arc<Queue>, clock: Clock) {
                 break;
             }
             if queue.is_closed() {
-                tracing::error!(records = records.len(), "the end of the audit log could not be written");
+                let records = records.len();
+                if records > 0 {
+                    tracing::error!(records, "the end of the audit log could not be written");
+                }
                 return queue.abandon();
             }
             tokio::select! {

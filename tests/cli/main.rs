@@ -2,6 +2,7 @@
 #![cfg(all(feature = "cli", unix))]
 
 mod attach;
+mod audit;
 mod configuration;
 mod exec;
 mod harness;
