@@ -6,6 +6,7 @@ mod audit;
 mod configuration;
 mod exec;
 mod harness;
+mod pinned;
 mod reviewed;
 mod rules;
 mod serve;
