@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::core::approval::{Approval, Permissions, Question, State, Subject, Verdict};
-use crate::core::policy::Confinement;
+use crate::core::policy::{Confinement, Files, Network, Profile};
 use crate::core::process::{Cause, Confidence, EndReason, Evidence, Exit, ExitStatus, TimeoutKind};
 use crate::core::session::{AttemptView, FeedEvent, FeedKind};
+use crate::core::spawn::{EnforcedLimit, LimitMechanism};
 
 /// The kind of a record and its facts; `None` of what is not kept.
 pub(super) fn facts(event: &FeedEvent) -> Option<(&'static str, Value)> {
@@ -80,11 +81,14 @@ fn asked(question: &Question) -> Value {
         "about": about,
         "argv": question.argv,
         "cwd": question.cwd,
+        "environment": question.environment,
         "terminal": question.tty,
         "permissions": permissions(&question.permissions),
+        "profile": profile(&question.profile),
         "justification": question.justification,
         "reason": question.reason,
         "rule": question.rule,
+        "proposed_rule": question.proposed_rule,
         "strict": question.strict,
         "policy_revision": question.policy_revision,
     })
@@ -115,18 +119,22 @@ fn decided(approval: &Approval) -> Value {
 }
 
 fn tried(attempt: &AttemptView) -> Value {
-    let confinement = match &attempt.confinement {
-        Confinement::Unrestricted => "unrestricted",
-        Confinement::External => "external",
-        Confinement::Bypassed => "bypassed",
-        Confinement::Profile(_) => "profile",
+    let (confinement, held) = match &attempt.confinement {
+        Confinement::Unrestricted => ("unrestricted", Value::Null),
+        Confinement::External => ("external", Value::Null),
+        Confinement::Bypassed => ("bypassed", Value::Null),
+        Confinement::Profile(held) => ("profile", profile(held)),
     };
+    let limits: Map<String, Value> =
+        attempt.enforced.limits.iter().map(|limit| (limit.name.to_owned(), in_force(limit))).collect();
     let by: Vec<&str> = attempt.enforced.mechanisms.iter().map(|mechanism| mechanism.as_str()).collect();
     json!({
         "attempt": attempt.number.get(),
         "pid": attempt.pid,
         "confinement": confinement,
+        "profile": held,
         "mechanisms": by,
+        "limits": limits,
         "exit": attempt.exit.as_ref().map(ended),
         "evidence": attempt.evidence.as_ref().map(sign),
     })
@@ -163,6 +171,32 @@ fn permissions(permissions: &Permissions) -> Value {
             "read": more.read, "write": more.write, "deny_read": more.deny_read, "network": more.network,
         }),
     }
+}
+
+fn profile(profile: &Profile) -> Value {
+    let (files, roots, protected): (_, &[String], &[String]) = match &profile.files {
+        Files::ReadOnly => ("read_only", &[], &[]),
+        Files::WorkspaceWrite { writable_roots, protected } => ("workspace_write", writable_roots, protected),
+        Files::FullAccess => ("full_access", &[], &[]),
+        Files::External => ("external", &[], &[]),
+    };
+    let network = match &profile.network {
+        Network::Off => "off",
+        Network::On => "on",
+        Network::Proxied { .. } => "proxied",
+    };
+    json!({
+        "files": files, "writable_roots": roots, "protected": protected, "deny_read": profile.deny_read,
+        "network": network,
+    })
+}
+
+fn in_force(limit: &EnforcedLimit) -> Value {
+    let by = match limit.by {
+        LimitMechanism::Cgroup => "cgroup",
+        LimitMechanism::Rlimit => "rlimit",
+    };
+    json!({ "value": limit.value, "by": by })
 }
 
 const fn verdict(verdict: Verdict) -> &'static str {

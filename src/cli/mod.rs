@@ -13,6 +13,7 @@ mod args;
 mod commands;
 mod compose;
 mod connect;
+mod digest;
 mod embedded;
 mod exit;
 mod failure;

@@ -18,6 +18,14 @@ pub(super) fn age(since: &prost_types::Timestamp) -> String {
     span(now.duration_since(since).unwrap_or_default())
 }
 
+/// How long it is until then; nothing once it is over.
+pub(super) fn left(until: &prost_types::Timestamp) -> String {
+    let clock = Clock::start();
+    let now = clock.to_wall(clock.now());
+    let until = SystemTime::try_from(*until).unwrap_or(now);
+    span(until.duration_since(now).unwrap_or_default())
+}
+
 /// The largest unit that fits, and the next.
 fn span(time: Duration) -> String {
     let seconds = time.as_secs();

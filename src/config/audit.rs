@@ -19,10 +19,12 @@ pub struct Audit {
     /// An absolute directory of its own; absent is `audit` in the runtime directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// A file that has grown to this many bytes is followed by another.
+    /// A file is followed by another before it grows beyond this many bytes.
     pub rotate_bytes: Bounded<4_096, ROTATE_MAX>,
     /// Files that stay.
     pub keep_files: Bounded<1, 10_000>,
+    /// Whether records survive a power failure, not only the end of the server.
+    pub fsync: bool,
 }
 
 impl Default for Audit {
@@ -32,6 +34,7 @@ impl Default for Audit {
             directory: None,
             rotate_bytes: Bounded::clamped(64 * 1024 * 1024),
             keep_files: Bounded::clamped(16),
+            fsync: true,
         }
     }
 }
@@ -43,6 +46,7 @@ impl Audit {
             directory: self.directory.clone().unwrap_or_else(|| runtime.join("audit")),
             rotate_bytes: self.rotate_bytes.get(),
             keep_files: self.keep_files.as_usize(),
+            fsync: self.fsync,
         })
     }
 }

@@ -2,9 +2,11 @@
 #![cfg(all(feature = "cli", unix))]
 
 mod attach;
+mod audit;
 mod configuration;
 mod exec;
 mod harness;
+mod pinned;
 mod reviewed;
 mod rules;
 mod serve;

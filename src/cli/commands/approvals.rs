@@ -5,6 +5,7 @@ use clap::Subcommand;
 
 use crate::cli::args::Global;
 use crate::cli::connect::Client;
+use crate::cli::digest::Digest;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Sink};
 use crate::cli::table::Table;
@@ -55,6 +56,9 @@ enum What {
         /// Words to the agent
         #[arg(long, default_value = "")]
         text: String,
+        /// Only if the question is the one with this digest, which `show` tells
+        #[arg(long, value_name = "HEX")]
+        digest: Option<Digest>,
     },
     /// Say no
     Decline {
@@ -66,6 +70,9 @@ enum What {
         /// End everything that its turn waits for, too
         #[arg(long)]
         abort_turn: bool,
+        /// Only if the question is the one with this digest, which `show` tells
+        #[arg(long, value_name = "HEX")]
+        digest: Option<Digest>,
     },
     /// List the approvals that a session keeps
     Grants {
@@ -93,20 +100,21 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
                 json::print(&json::value("Approval", &approval)?)?;
             } else {
                 output::print(&whole(&approval))?;
+                output::print(&format!("digest      {}\n", Digest::from(approval.digest.clone())))?;
             }
             Ok(exit::OK)
         }
-        What::Approve { id, for_session, add_rule, text } => {
+        What::Approve { id, for_session, add_rule, text, digest } => {
             let verdict = match (&add_rule, for_session) {
                 (Some(_), _) => pb::Verdict::ApproveAndAddRule,
                 (None, true) => pb::Verdict::ApproveForSession,
                 (None, false) => pb::Verdict::Approve,
             };
-            decide(global, &mut client, &id, verdict, text, add_rule.unwrap_or_default()).await
+            decide(global, &mut client, &id, verdict, text, add_rule.unwrap_or_default(), digest).await
         }
-        What::Decline { id, text, abort_turn } => {
+        What::Decline { id, text, abort_turn, digest } => {
             let verdict = if abort_turn { pb::Verdict::AbortTurn } else { pb::Verdict::Decline };
-            decide(global, &mut client, &id, verdict, text, Vec::new()).await
+            decide(global, &mut client, &id, verdict, text, Vec::new(), digest).await
         }
         What::Grants { session } => grants(global, &mut client, session).await,
         What::Revoke { session, grant } => {
@@ -155,13 +163,14 @@ async fn list(
         json::print(&serde_json::json!({ "approvals": list }))?;
         return Ok(exit::OK);
     }
-    let mut table = Table::new(&["ID", "STATE", "KIND", "AGE", "SESSION", "WHY", "COMMAND"]);
+    let mut table = Table::new(&["ID", "STATE", "KIND", "AGE", "LEFT", "SESSION", "WHY", "COMMAND"]);
     for approval in &approvals {
         table.row([
             approval.approval_id.clone(),
             state(approval),
             kind(approval),
             approval.create_time.as_ref().map_or_else(|| "-".to_owned(), words::age),
+            left(approval),
             approval.session_id.clone(),
             approval.reason.clone(),
             subject(approval),
@@ -169,6 +178,12 @@ async fn list(
     }
     table.print()?;
     Ok(exit::OK)
+}
+
+/// How long it still waits for an answer.
+fn left(approval: &pb::Approval) -> String {
+    let open = approval.state() == pb::ApprovalState::Open;
+    approval.expire_time.as_ref().filter(|_| open).map_or_else(|| "-".to_owned(), words::left)
 }
 
 async fn every(client: &mut Client, all: bool, session: String) -> Result<Vec<pb::Approval>, Failure> {
@@ -215,6 +230,7 @@ async fn decide(
     verdict: pb::Verdict,
     text: String,
     prefix_rule: Vec<String>,
+    digest: Option<Digest>,
 ) -> Result<u8, Failure> {
     let approval = find(client, id).await?;
     if !global.json {
@@ -223,7 +239,7 @@ async fn decide(
     let request = pb::DecideApprovalRequest {
         approval_id: approval.approval_id,
         session_id: approval.session_id,
-        digest: approval.digest,
+        digest: digest.map_or(approval.digest, Digest::into_bytes),
         verdict: verdict.into(),
         text,
         prefix_rule,

@@ -121,6 +121,9 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
         Ok(places) => places,
         Err(failure) => {
             edge.shutdown().await;
+            if let Some(audit) = audit {
+                audit.flush().await;
+            }
             return Err(failure);
         }
     };
@@ -135,7 +138,10 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
         () = again(&mut signals) => tracing::warn!("stopped without waiting"),
     }
     if let Some(audit) = audit {
-        audit.flush().await;
+        tokio::select! {
+            () = audit.flush() => {}
+            () = again(&mut signals) => tracing::warn!("the end of the audit log was not waited for"),
+        }
     }
     Ok(exit::OK)
 }
@@ -149,7 +155,7 @@ fn audit(config: &Config, runtime: &Path) -> Result<Option<AuditLog>, Failure> {
             OpenError::InUse { .. } => failure.hint(
                 "that server is already listening; a second one needs a --runtime-dir, or an `audit.directory`, of its own",
             ),
-            OpenError::Damaged { .. } | OpenError::System { .. } => failure,
+            OpenError::Exposed { .. } | OpenError::Damaged { .. } | OpenError::System { .. } => failure,
         }
     })
 }
