@@ -7,7 +7,7 @@ use std::io;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::exit;
+use super::{exit, words};
 
 /// A command that cannot be carried out.
 #[derive(Debug)]
@@ -76,10 +76,11 @@ impl Failure {
 
     /// For people: `error: …` and a line `  hint: …` for each hint.
     pub(super) fn to_text(&self) -> String {
-        let mut text = format!("error: {}\n", self.message);
+        // What others have written may be in it.
+        let mut text = format!("error: {}\n", words::shown_lines(&self.message, "\n"));
         for hint in &self.hints {
             // Writing into a String cannot fail.
-            writeln!(text, "  hint: {hint}").ok();
+            writeln!(text, "  hint: {}", words::shown_lines(hint, "\n")).ok();
         }
         text
     }
@@ -170,9 +171,27 @@ fn hint(reason: &str) -> Option<&'static str> {
         "SANDBOX_UNAVAILABLE" => "`uexec doctor` says what this machine can enforce, and what it lacks",
         "WIDENING_DENIED" => {
             "the server's configuration decides what a session may do, see `[rights]` there; `uexec exec --sandbox \
-             workspace-write` asks for less, `uexec serve --allow-full-access` gives more"
+             workspace-write` asks for less, `--session ID` uses a session that is there, `uexec serve \
+             --allow-full-access` gives more"
         }
         "COMMAND_FORBIDDEN" => "`uexec rules check` says which rule matches",
+        "ESCALATION_FORBIDDEN" => {
+            "nobody is ever asked in this session: leave `--escalate` out, or use a session made with `--approval \
+             on-request`"
+        }
+        "APPROVAL_DECLINED" | "TURN_ABORTED" => "`uexec approvals show ID` says who decided, and about what",
+        "APPROVAL_EXPIRED" => {
+            "run it again when somebody answers; `uexec approvals watch` shows questions as they come"
+        }
+        "REVIEW_FAILED" => {
+            "the automatic reviewer must answer; see `[reviewer]` of the server's configuration and its log"
+        }
+        "VERDICT_NOT_ALLOWED" => "`uexec approvals show ID` says what may be answered",
+        "DIGEST_MISMATCH" => "the question has changed since it was read; look at it again",
+        "GRANT_NOT_FOUND" => "`uexec approvals grants SESSION` lists those that are kept",
+        "NEW_TERMINAL_REQUIRED" | "STDIN_FORBIDDEN" => {
+            "start a new process under the policy that is in force now"
+        }
         "ROLE_REQUIRED" => "answers are given through the reviewer's socket, or with the reviewer's token",
         "APPROVAL_NOT_OPEN" | "APPROVAL_NOT_FOUND" => {
             "`uexec approvals list --all` shows how questions stand"

@@ -192,19 +192,40 @@ async fn every(client: &mut Client, all: bool, session: String) -> Result<Vec<pb
 
 /// The question of this id, or the one whose id begins so.
 async fn find(client: &mut Client, id: &str) -> Result<pb::Approval, Failure> {
-    let mut matching: Vec<pb::Approval> = every(client, true, String::new()).await?;
-    matching.retain(|approval| approval.approval_id.starts_with(id));
-    if matching.len() > 1 {
-        matching.retain(|approval| approval.state() == pb::ApprovalState::Open);
+    meant(every(client, true, String::new()).await?, id)
+}
+
+/// An id that is given whole means itself; the beginning of several means the only one of them that is open.
+fn meant(known: Vec<pb::Approval>, id: &str) -> Result<pb::Approval, Failure> {
+    if id.is_empty() {
+        return Err(Failure::usage("an empty id names no question").hint(LIST));
+    }
+    let begins = |approval: &pb::Approval| approval.approval_id.starts_with(id);
+    let (mut whole, mut matching): (Vec<_>, Vec<_>) =
+        known.into_iter().filter(begins).partition(|approval| approval.approval_id == id);
+    if let Some(approval) = whole.pop() {
+        return Ok(approval);
+    }
+    if matching.len() > 1 && matching.iter().any(is_open) {
+        matching.retain(is_open);
     }
     match (matching.pop(), matching.is_empty()) {
         (Some(approval), true) => Ok(approval),
-        (Some(_), false) => {
-            Err(Failure::usage(format!("{id:?} is the beginning of several questions; give more of it")))
-        }
-        (None, _) => Err(Failure::new(format!("there is no question {id:?}"))
-            .hint("`uexec approvals list --all` shows those that are known")),
+        (Some(last), false) => Err(matching.iter().chain([&last]).take(AMBIGUOUS_SHOWN).fold(
+            Failure::usage(format!("{id:?} is the beginning of several questions; give more of it")),
+            |failure, approval| failure.hint(line(approval).trim_end()),
+        )),
+        (None, _) => Err(Failure::new(format!("there is no question {id:?}")).hint(LIST)),
     }
+}
+
+const LIST: &str = "`uexec approvals list --all` shows those that are known";
+
+/// Who gave too little of an id needs a few to choose from, not all that ever were.
+const AMBIGUOUS_SHOWN: usize = 5;
+
+fn is_open(approval: &pb::Approval) -> bool {
+    approval.state() == pb::ApprovalState::Open
 }
 
 /// Answers exactly what is shown: its digest goes with the answer.
@@ -218,7 +239,7 @@ async fn decide(
 ) -> Result<u8, Failure> {
     let approval = find(client, id).await?;
     if !global.json {
-        output::note(whole(&approval).trim_end());
+        output::notes(&whole(&approval));
     }
     let request = pb::DecideApprovalRequest {
         approval_id: approval.approval_id,
@@ -257,7 +278,7 @@ async fn grants(global: &Global, client: &mut Client, session: String) -> Result
     let mut table = Table::new(&["ID", "AGE", "USES", "BY", "IN", "WHAT"]);
     for grant in &grants {
         let what = if grant.host.is_empty() {
-            words::command(&grant.command)
+            words::exact(&grant.command)
         } else {
             format!("{}:{}", grant.host, grant.port)
         };
@@ -285,10 +306,10 @@ fn kind(approval: &pb::Approval) -> String {
 /// What is asked about, in one line: a command, input, or a place to connect to.
 fn subject(approval: &pb::Approval) -> String {
     match approval.kind() {
-        pb::ApprovalKind::Stdin => words::shown(&String::from_utf8_lossy(&approval.input)),
+        pb::ApprovalKind::Stdin => words::exact_bytes(&approval.input),
         pb::ApprovalKind::Network => words::shown(&format!("{}:{}", approval.host, approval.port)),
         pb::ApprovalKind::Command | pb::ApprovalKind::Retry | pb::ApprovalKind::Unspecified => {
-            words::shown(&words::command(&approval.argv))
+            words::exact(&approval.argv)
         }
     }
 }
@@ -309,7 +330,7 @@ fn line(approval: &pb::Approval) -> String {
     };
     let text =
         if decision.text.is_empty() { String::new() } else { format!(": {}", words::shown(&decision.text)) };
-    let by = &decision.decided_by;
+    let by = words::shown(&decision.decided_by);
     format!("{}  {}  by {by}{text}\n", approval.approval_id, state(approval))
 }
 
@@ -321,7 +342,7 @@ fn whole(approval: &pb::Approval) -> String {
         ("question", approval.approval_id.clone()),
         ("state", state(approval)),
         ("about", kind(approval)),
-        ("command", words::shown(&words::command(&approval.argv))),
+        ("command", words::exact(&approval.argv)),
         ("directory", words::shown(&approval.cwd)),
         ("terminal", if approval.tty { "yes" } else { "no" }.to_owned()),
         ("why", words::shown(&approval.reason)),
@@ -329,21 +350,26 @@ fn whole(approval: &pb::Approval) -> String {
         ("agent says", words::shown(&approval.justification)),
         ("wants", wants(approval)),
         ("profile", words::name(profile.kind().as_str_name(), "SANDBOX_KIND_")),
-        ("writable", words::shown(&profile.writable_roots.join(" "))),
-        ("unreadable", words::shown(&profile.deny_read.join(" "))),
+        ("writable", words::exact(&profile.writable_roots)),
+        ("unreadable", words::exact(&profile.deny_read)),
         ("network", words::name(network.mode().as_str_name(), "NETWORK_MODE_")),
-        ("proposes", words::shown(&words::command(&approval.proposed_prefix_rule))),
+        ("proposes", words::exact(&approval.proposed_prefix_rule)),
         ("session", approval.session_id.clone()),
         ("process", approval.process_id.to_string()),
         ("turn", words::shown(&approval.turn_id)),
     ];
+    if approval.decision.is_none() {
+        facts.push(("answers", answers(approval)));
+        facts.extend(approval.expire_time.as_ref().map(|at| ("expires", format!("at {at}"))));
+    }
     if let Some(evidence) = &approval.evidence {
         let confidence = words::name(evidence.confidence().as_str_name(), "CONFIDENCE_");
         facts
             .push(("denial", words::shown(&format!("{confidence}: {} {}", evidence.word, evidence.excerpt))));
     }
     if approval.kind() == pb::ApprovalKind::Stdin {
-        facts.push(("input", words::shown(&String::from_utf8_lossy(&approval.input))));
+        facts.push(("input", words::exact_bytes(&approval.input)));
+        facts.push(("then", if approval.input_eof { "its input ends" } else { "" }.to_owned()));
     }
     if approval.kind() == pb::ApprovalKind::Network {
         facts.push(("host", words::shown(&format!("{}:{}", approval.host, approval.port))));
@@ -352,19 +378,77 @@ fn whole(approval: &pb::Approval) -> String {
         let verdict = words::name(decision.verdict().as_str_name(), "VERDICT_");
         facts.push((
             "answer",
-            format!("{verdict} by {} {}", decision.decided_by, words::shown(&decision.text)),
+            words::shown(format!("{verdict} by {} {}", decision.decided_by, decision.text).trim_end()),
         ));
     }
     facts.retain(|(_, fact)| !fact.is_empty());
     facts.iter().map(|(name, fact)| format!("{name:<11} {fact}").trim_end().to_owned() + "\n").collect()
 }
 
+/// What may be answered.
+fn answers(approval: &pb::Approval) -> String {
+    let name = |verdict: pb::Verdict| words::name(verdict.as_str_name(), "VERDICT_");
+    approval.allowed_verdicts().map(name).collect::<Vec<_>>().join(", ")
+}
+
 fn wants(approval: &pb::Approval) -> String {
     let asked = words::name(approval.sandbox_permissions().as_str_name(), "SANDBOX_PERMISSIONS_");
     let Some(more) = &approval.additional_permissions else { return asked };
     let mut wants = vec![asked];
-    wants.extend(more.write.iter().map(|path| format!("write {path}")));
-    wants.extend(more.read.iter().map(|path| format!("read {path}")));
+    let each = |verb: &'static str, paths: &[String]| {
+        paths
+            .iter()
+            .map(|path| format!("{verb} {}", words::exact(std::slice::from_ref(path))))
+            .collect::<Vec<_>>()
+    };
+    wants.extend(each("write", &more.write));
+    wants.extend(each("read", &more.read));
     wants.extend(more.network.then(|| "network".to_owned()));
-    words::shown(&wants.join(", "))
+    wants.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(id: &str, state: pb::ApprovalState) -> pb::Approval {
+        pb::Approval { approval_id: id.to_owned(), state: state.into(), ..Default::default() }
+    }
+
+    #[test]
+    fn the_beginning_of_an_id_means_one_question_or_none() {
+        use pb::ApprovalState::{Approved, Open};
+        let known = || vec![question("apr_1", Open), question("apr_12", Open), question("apr_2", Approved)];
+        let means = |id: &str| meant(known(), id).map(|approval| approval.approval_id);
+        assert_eq!(means("apr_1").expect("whole"), "apr_1");
+        assert_eq!(means("apr_12").expect("whole"), "apr_12");
+        assert_eq!(means("apr_2").expect("closed, and known"), "apr_2");
+        let several = means("apr_").expect_err("two are open").to_text();
+        assert!(several.contains("hint: apr_1 ") && !several.contains("apr_2"), "{several}");
+        assert!(means("").is_err() && means("x").is_err());
+        let one = vec![question("apr_1", Approved), question("apr_2", Open)];
+        assert_eq!(meant(one, "apr_").expect("the open one").approval_id, "apr_2");
+    }
+
+    #[test]
+    fn what_is_judged_is_shown_whole_and_does_nothing_to_the_terminal() {
+        let asked = pb::Approval {
+            argv: ["/tmp/evil", "-c", "ls"].map(str::to_owned).into(),
+            justification: "\x1b[2Jtrust me".to_owned(),
+            reason: "why\u{202e}".to_owned(),
+            rule: "\u{9b}31m".to_owned(),
+            cwd: "/a\nb".to_owned(),
+            ..Default::default()
+        };
+        for text in [whole(&asked), line(&asked)] {
+            assert!(text.contains("/tmp/evil -c ls"), "{text}");
+            assert!(
+                !text.trim_end().chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'),
+                "{text:?}"
+            );
+        }
+        let input = pb::Approval { input: b"\x1bc\xff".as_slice().into(), ..asked };
+        let input = pb::Approval { kind: pb::ApprovalKind::Stdin.into(), ..input };
+        assert!(whole(&input).contains("\\u{1b}c\\xff"), "{}", whole(&input));
+    }
 }
