@@ -70,6 +70,12 @@ pub(crate) struct Args {
     /// Run it in a sandbox
     #[arg(long, value_name = "PROFILE")]
     sandbox: Option<Sandbox>,
+    /// Whether the sandbox has a network [default: off]
+    #[arg(long, value_name = "MODE", requires = "sandbox")]
+    network: Option<Network>,
+    /// What the sandbox cannot read, a path or a glob; may be repeated
+    #[arg(long, value_name = "PATH", requires = "sandbox")]
+    deny_read: Vec<String>,
     /// Ask for it to be run without the session's sandbox; somebody must approve
     #[arg(long)]
     escalate: bool,
@@ -89,8 +95,9 @@ The command:
   uexec exec --argv -- my-program      forced: a program without arguments
 
 Without a running server (no socket in the runtime directory, no --server) the command runs in a server inside this
-process, with full access, with our environment, and everything it started ends with it. With one it runs there: in a
-session of its own that is closed afterwards, or in --session.
+process, with full access unless there is a --sandbox, with our environment, nobody is asked, and everything it started
+ends with it. With one it runs there: in a session of its own that is closed afterwards, or in --session. A server whose
+agents may not have full access needs --sandbox, or a session that is there.
 
 Ctrl-C sends it SIGINT, a second one ends it with all it started, a third does not wait for its last words.
 
@@ -104,6 +111,15 @@ enum Sandbox {
     ReadOnly,
     /// Only the working directory can be written
     WorkspaceWrite,
+}
+
+/// What a sandbox can reach.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Network {
+    /// Nothing
+    Off,
+    /// Everything
+    On,
 }
 
 fn variable(text: &str) -> Result<pb::EnvVar, String> {
@@ -162,18 +178,47 @@ impl Args {
         }
     }
 
+    fn profile(&self, sandbox: Sandbox, same_machine: bool) -> pb::SandboxProfile {
+        let kind = match sandbox {
+            Sandbox::ReadOnly => pb::SandboxKind::ReadOnly,
+            Sandbox::WorkspaceWrite => pb::SandboxKind::WorkspaceWrite,
+        };
+        let mode = self.network.map(|network| match network {
+            Network::Off => pb::NetworkMode::Off,
+            Network::On => pb::NetworkMode::On,
+        });
+        let absolute = |path: &String| match std::path::absolute(path) {
+            // The service says what is wrong with what is no path of ours.
+            Ok(absolute) if same_machine => absolute.to_str().map_or_else(|| path.clone(), str::to_owned),
+            _ => path.clone(),
+        };
+        pb::SandboxProfile {
+            kind: kind.into(),
+            deny_read: self.deny_read.iter().map(absolute).collect(),
+            network: mode.map(|mode| pb::NetworkPolicy { mode: mode.into(), ..Default::default() }),
+            ..Default::default()
+        }
+    }
+
+    /// A session has its profile: what is asked for here would not count there, which nobody should find out later.
+    fn check(&self) -> Result<(), Failure> {
+        match (self.sandbox, self.session.named()) {
+            (Some(_), Some(session)) => Err(Failure::usage(format!(
+                "--sandbox is for a session of the command's own, and session {session} has a profile already"
+            ))
+            .hint(
+                "leave one of them out (the session may come from $UEXEC_SESSION), or change the session's: \
+                   `uexec sessions update --profile`",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// What a session of our own is made with. Where the server sees our files, it starts in our directory. It is the
     /// person's own command: it gets what the person has, unless a sandbox is asked for.
     fn session(&self, made_for: &str, same_machine: bool) -> pb::CreateSessionRequest {
         let here = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_owned));
-        let sandbox = self.sandbox.map(|sandbox| pb::SandboxProfile {
-            kind: match sandbox {
-                Sandbox::ReadOnly => pb::SandboxKind::ReadOnly,
-                Sandbox::WorkspaceWrite => pb::SandboxKind::WorkspaceWrite,
-            }
-            .into(),
-            ..Default::default()
-        });
+        let sandbox = self.sandbox.map(|sandbox| self.profile(sandbox, same_machine));
         let cwd = here.filter(|_| same_machine).unwrap_or_default();
         let config = match sandbox {
             Some(_) => pb::SessionConfig { cwd, sandbox, ..Default::default() },
@@ -188,6 +233,7 @@ impl Args {
 
 /// Runs the command.
 pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
+    args.check()?;
     match find_server(global, &args).await? {
         Some(client) => on_server(client, global, &args).await,
         None => {
