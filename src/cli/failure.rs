@@ -74,6 +74,16 @@ impl Failure {
         &self.reason
     }
 
+    /// What happened.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    pub(super) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
     /// For people: `error: …` and a line `  hint: …` for each hint.
     pub(super) fn to_text(&self) -> String {
         // What others have written may be in it.
