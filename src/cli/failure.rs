@@ -133,6 +133,9 @@ impl From<Status> for Failure {
         if let Some(delay) = details.retry_info().and_then(|retry| retry.retry_delay) {
             failure.hints.push(format!("try again in {:.1} s", delay.as_secs_f64()));
         }
+        if let ("APPROVAL_NOT_OPEN", Some(state)) = (&*failure.reason, failure.facts.get("state")) {
+            failure.hints.push(format!("it is {} already; the first answer counts", state.to_lowercase()));
+        }
         let hint = if is_connection(&status) { Some(LOST) } else { hint(&failure.reason) };
         failure.hints.extend(hint.map(str::to_owned));
         failure

@@ -24,9 +24,9 @@ pub(super) fn note(text: &str) {
     write!(io::stderr().lock(), "uexec: {}{end}", words::shown_lines(text, end)).ok();
 }
 
-/// Tells several lines to people, each of its own.
-pub(super) fn notes(text: &str) {
-    text.lines().for_each(note);
+/// Tells several lines to people, below one that says what they are.
+pub(super) fn block(title: &str, lines: &str) {
+    note(&lines.lines().fold(format!("{title}:"), |text, line| text + "\n  " + line));
 }
 
 /// Output that cannot be written.

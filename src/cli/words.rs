@@ -52,6 +52,15 @@ pub(super) fn command(argv: &[String]) -> String {
     argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
+/// What holds an attempt: `under bubblewrap seccomp`, or that nothing does.
+pub(super) fn held(enforced: &pb::Enforced) -> String {
+    match (enforced.bypassed, enforced.mechanisms.join(" ")) {
+        (true, _) => "without its sandbox".to_owned(),
+        (false, by) if by.is_empty() => "without a sandbox".to_owned(),
+        (false, by) => format!("under {by}"),
+    }
+}
+
 /// What points to a denial: `denied, as far as is known (checked): permission denied /etc/x`.
 pub(super) fn evidence(evidence: &pb::Evidence) -> String {
     let confidence = name(evidence.confidence().as_str_name(), "CONFIDENCE_");

@@ -3,6 +3,7 @@
 
 mod attach;
 mod configuration;
+mod doctor;
 mod exec;
 mod harness;
 mod reviewed;

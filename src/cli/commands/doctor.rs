@@ -138,7 +138,11 @@ async fn examined(client: &mut Client, spawner: &dyn Spawner) -> Result<Vec<Find
     findings.push(limits(spawner));
     let profile = can.default_config.and_then(|config| config.sandbox).unwrap_or_default();
     let kind = words::name(profile.kind().as_str_name(), "SANDBOX_KIND_");
-    findings.push(Finding::of("default", tried(client, &kind).await));
+    let tried = tried(client, &kind).await.map_err(|failure| match failure.hints() {
+        [] => failure.hint(RIGHTS),
+        _ => failure,
+    });
+    findings.push(Finding::of("default", tried));
     Ok(findings)
 }
 
@@ -180,6 +184,8 @@ fn limits(spawner: &dyn Spawner) -> Finding {
     Finding::new("limits", state, limits.iter().map(says).collect::<Vec<_>>().join(", "))
 }
 
+const RIGHTS: &str = "see `[rights.default]` and `session.shell` in docs/configuration.md";
+
 /// Runs a command that does nothing, with the default rights.
 async fn tried(client: &mut Client, profile: &str) -> Result<String, Failure> {
     let made = client.session.create_session(pb::CreateSessionRequest::default()).await?.into_inner();
@@ -214,7 +220,7 @@ fn judged(result: &pb::ExecResult, profile: &str, held: &str, wrote: &[u8]) -> R
             exit::words(&end),
             words::exact_bytes(wrote)
         ))
-        .hint("see `[rights.default]` and `session.shell` in docs/configuration.md"));
+        .hint(RIGHTS));
     }
     let held = if held.is_empty() { "nothing, as it restricts nothing" } else { held };
     Ok(format!("{profile} was tried, and is enforced by {held}"))

@@ -53,6 +53,12 @@ fn line(event: &pb::Event) -> String {
     words::shown(line.trim_end()) + "\n"
 }
 
+/// ` by uid:1000: not today`
+fn by(decision: &pb::Decision) -> String {
+    let text = if decision.text.is_empty() { String::new() } else { format!(": {}", decision.text) };
+    format!(" by {}{text}", decision.decided_by)
+}
+
 fn told(kind: &Kind) -> (&'static str, String) {
     let ended = |exit: &Option<pb::Exit>| exit.as_ref().map_or_else(String::new, exit::words);
     match kind {
@@ -62,11 +68,14 @@ fn told(kind: &Kind) -> (&'static str, String) {
         }
         Kind::ApprovalDecided(asked) => {
             let state = words::name(asked.state().as_str_name(), "APPROVAL_STATE_");
-            let by = asked.decision.as_ref().map(|decision| format!(" by {}", decision.decided_by));
-            ("approval_decided", format!("{} {state}{}", asked.approval_id, by.unwrap_or_default()))
+            let by = asked.decision.as_ref().map_or_else(String::new, by);
+            ("approval_decided", format!("{} {state}{by}", asked.approval_id))
         }
         Kind::StartRefused(refused) => ("start_refused", format!("{}: {}", refused.reason, refused.message)),
-        Kind::AttemptStarted(started) => ("attempt_started", format!("pid {}", started.os_pid)),
+        Kind::AttemptStarted(started) => {
+            let held = started.enforced.as_ref().map_or_else(String::new, words::held);
+            ("attempt_started", format!("{} pid {} {held}", started.attempt, started.os_pid))
+        }
         Kind::AttemptDenied(denied) => {
             ("attempt_denied", denied.evidence.as_ref().map_or_else(String::new, words::evidence))
         }

@@ -241,8 +241,8 @@ async fn decide(
     prefix_rule: Vec<String>,
 ) -> Result<u8, Failure> {
     let approval = find(client, id).await?;
-    if !global.json {
-        output::notes(&whole(&approval));
+    if is_open(&approval) {
+        output::block("the answer is to", &whole(&approval));
     }
     let request = pb::DecideApprovalRequest {
         approval_id: approval.approval_id,
