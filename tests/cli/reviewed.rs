@@ -245,3 +245,51 @@ fn questions_and_their_ends_are_watched_and_stand_in_the_feed() {
         assert!(line.contains(&wanted) && !line.contains('\u{1b}'), "{wanted}: {line:?}");
     }
 }
+
+#[test]
+fn input_for_a_process_with_other_permissions_is_asked_about_and_says_so() {
+    let server = Reviewed::start();
+    let session = server.session.as_str();
+    let (started, _) = server.asked(&["--escalate", "--detach", "--tty", "--", "cat"], &["approve"]);
+    let process = started.ok().trim();
+    assert!(started.stderr.contains("waiting for approval apr_"), "{started:?}");
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| server.uexec(&["write", "--session", session, process, "typed\u{7}"]));
+        let id = server.waits();
+        let answered = server.uexec(&["approvals", "approve", &id]);
+        assert!(
+            answered.ok().contains("approved") && answered.stderr.contains(r"typed\u{7}\n"),
+            "{answered:?}"
+        );
+        let done = write.join().expect("written");
+        assert!(done.ok().contains("typed"), "{done:?}");
+        let how = format!("(uexec approvals approve {id})");
+        assert!(done.stderr.contains("waiting for approval") && done.stderr.contains(&how), "{done:?}");
+    });
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| server.uexec(&["write", "--session", session, process, "no", "--json"]));
+        let id = server.waits();
+        server.uexec(&["approvals", "decline", &id, "--json"]).ok();
+        let done = write.join().expect("answered");
+        assert_eq!(
+            (done.code, &done.lines()[0]["approval_pending"]["approval_id"]),
+            (125, &id.into()),
+            "{done:?}"
+        );
+    });
+}
+
+#[test]
+fn ctrl_c_withdraws_the_question_of_a_command_that_has_not_started() {
+    let server = Reviewed::start();
+    let mut command =
+        server.place.command(&["exec", "--session", &server.session, "--escalate", "--", "echo out"]);
+    let running = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let id = server.waits();
+    running.signal(Signal::INT);
+    let done = running.end();
+    assert_eq!((done.code, done.text()), (130, ""), "{done:?}");
+    eventually("nothing is open", || server.open_question().is_none());
+    let late = server.uexec(&["approvals", "approve", &id]);
+    assert!(late.code == 125 && late.stderr.contains("it is withdrawn already"), "{late:?}");
+}

@@ -24,7 +24,7 @@ const TRY_MAX_MS: u32 = 10_000;
 /// Say what this machine can enforce, and what it lacks
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-Nothing is changed, and no server is needed. Lines with ok are as they should be; with -- it is not there and does without;
+No server is needed, and none is disturbed. Lines with ok are as they should be; with -- it is not there and does without;
 with !! a server would not start, or would refuse what sessions get that ask for nothing.
 
 Exit codes: 0 a server starts here and can enforce its default rights; 1 it does not.")]

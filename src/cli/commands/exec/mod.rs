@@ -7,11 +7,11 @@
 //!                                             input (stdin) ─┘            └─ signals (Ctrl-C)
 //! ```
 
+mod detach;
 mod drive;
 mod input;
 mod signals;
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -21,10 +21,10 @@ use crate::cli::args::{Global, duration, milliseconds};
 use crate::cli::connect::{self, Client};
 use crate::cli::embedded::Embedded;
 use crate::cli::failure::Failure;
+use crate::cli::output;
 use crate::cli::output::Sink;
-use crate::cli::session::{self, FOR_DETACHED, FOR_EXEC, LABEL, SessionArg};
+use crate::cli::session::{self, FOR_EXEC, LABEL, SessionArg};
 use crate::cli::terminal::{self, RawTerminal};
-use crate::cli::{exit, json, output};
 use crate::grpc::auth::Role;
 use crate::grpc::pb;
 
@@ -267,11 +267,11 @@ async fn find_server(global: &Global, args: &Args) -> Result<Option<Client>, Fai
 async fn on_server(mut client: Client, global: &Global, args: &Args) -> Result<u8, Failure> {
     let lasting = match args.session.named() {
         Some(session) => Some(session.to_owned()),
-        None if args.detach => Some(session_for_detached(&mut client, args).await?),
+        None if args.detach => Some(detach::session(&mut client, args).await?),
         None => None,
     };
     match lasting {
-        Some(session) if args.detach => detach(client, global, args, session).await,
+        Some(session) if args.detach => detach::start(client, global, args, session).await,
         Some(session) => in_session(client, global, args, session).await,
         None => in_own_session(client, global, args).await,
     }
@@ -310,61 +310,6 @@ async fn in_session(client: Client, global: &Global, args: &Args, session: Strin
     let code = drive.run(request).await;
     drop(raw);
     code
-}
-
-/// The session of all processes that were let go, so that there is one to find them in.
-async fn session_for_detached(client: &mut Client, args: &Args) -> Result<String, Failure> {
-    let sessions = session::all(client).await?;
-    let ours = |session: &pb::Session| session.labels.get(LABEL).is_some_and(|made| made == FOR_DETACHED);
-    match sessions.into_iter().find(ours) {
-        Some(session) if args.sandbox.is_none() => Ok(session.session_id),
-        _ => created(
-            client
-                .session
-                .create_session(args.session(FOR_DETACHED, client.same_machine))
-                .await?
-                .into_inner(),
-        ),
-    }
-}
-
-async fn detach(mut client: Client, global: &Global, args: &Args, session: String) -> Result<u8, Failure> {
-    let mut request = args.request(session.clone());
-    if let Some(command) = &mut request.command
-        && client.same_machine
-        && args.session.named().is_none()
-    {
-        command.cwd = here_joined(&command.cwd);
-    }
-    let mut items = client.exec.exec_command(request).await?.into_inner();
-    let mut process_id = None;
-    while let Some(item) = items.message().await? {
-        match item.item {
-            Some(pb::exec_command_response::Item::Started(started)) => process_id = Some(started.process_id),
-            Some(pb::exec_command_response::Item::Result(result)) => {
-                if let Some(end) = &result.exit {
-                    output::note(&format!("it has {} already", exit::words(end)));
-                }
-            }
-            _ => {}
-        }
-    }
-    let process_id =
-        process_id.ok_or_else(|| Failure::new("the server did not say which process it started"))?;
-    if global.json {
-        json::print(&serde_json::json!({ "session_id": session, "process_id": process_id }))?;
-    } else {
-        output::print(&format!("{process_id}\n"))?;
-    }
-    Ok(exit::OK)
-}
-
-/// The session of detached processes may have been made elsewhere: relative paths start where we are.
-fn here_joined(cwd: &str) -> String {
-    let Ok(here) = std::env::current_dir() else { return cwd.to_owned() };
-    here.join(Path::new(cwd))
-        .to_str()
-        .map_or_else(|| cwd.to_owned(), |dir| dir.trim_end_matches('/').to_owned())
 }
 
 #[cfg(test)]
