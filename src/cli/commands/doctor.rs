@@ -138,10 +138,7 @@ async fn examined(client: &mut Client, spawner: &dyn Spawner) -> Result<Vec<Find
     findings.push(limits(spawner));
     let profile = can.default_config.and_then(|config| config.sandbox).unwrap_or_default();
     let kind = words::name(profile.kind().as_str_name(), "SANDBOX_KIND_");
-    let tried = tried(client, &kind).await.map_err(|failure| match failure.hints() {
-        [] => failure.hint(RIGHTS),
-        _ => failure,
-    });
+    let tried = tried(client, &kind).await.map_err(with_way_out);
     findings.push(Finding::of("default", tried));
     Ok(findings)
 }
@@ -182,6 +179,15 @@ fn limits(spawner: &dyn Spawner) -> Finding {
     };
     let state = if limits.iter().any(|(_, by)| by.is_some()) { State::Fine } else { State::Lacking };
     Finding::new("limits", state, limits.iter().map(says).collect::<Vec<_>>().join(", "))
+}
+
+/// The usual way out of a sandbox that is not there is to ask us.
+fn with_way_out(failure: Failure) -> Failure {
+    match (failure.reason(), failure.hints()) {
+        ("SANDBOX_UNAVAILABLE", _) => Failure::new(failure.message()).hint(RIGHTS),
+        (_, []) => failure.hint(RIGHTS),
+        _ => failure,
+    }
 }
 
 const RIGHTS: &str = "see `[rights.default]` and `session.shell` in docs/configuration.md";
