@@ -216,6 +216,8 @@ fn an_answer_may_abort_the_turn() {
     let (done, _) =
         server.asked(&["--escalate", "--", "echo out"], &["decline", "--abort-turn", "--text", "stop"]);
     assert!(done.code == 125 && done.stdout.is_empty() && done.stderr.contains("stop"), "{done:?}");
+    let known = server.uexec(&["approvals", "list", "--all", "--json"]).json();
+    assert_eq!(known["approvals"][0]["decision"]["verdict"], "VERDICT_ABORT_TURN", "{known}");
 }
 
 #[test]
