@@ -38,6 +38,11 @@ pub(super) enum Purpose {
 
 /// The server of a configuration, which nobody can reach yet. Must be called within a runtime.
 pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
+    with_spawner(config, purpose).map(|(edge, _)| edge)
+}
+
+/// The same, and what starts its commands, for whoever wants to know what that can do.
+pub(super) fn with_spawner(config: &Config, purpose: Purpose) -> Result<(Edge, Arc<dyn Spawner>), Failure> {
     let inherited = environment();
     let clock = Clock::start();
     let (rulebook, apart, audit) = match purpose {
@@ -57,7 +62,7 @@ pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
         rulebook,
         reviewer: reviewer::reviewer(clock, config.reviewer.as_ref())?,
         proxy: Arc::new(AllowListProxy::new()),
-        ..Ports::of(spawner)
+        ..Ports::of(Arc::clone(&spawner))
     };
     if let Some(audit) = audit {
         ports.audit = Arc::new(audit);
@@ -70,7 +75,7 @@ pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
     let mut options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     options.allowed_origins.clone_from(&config.listen.allowed_origins);
     options.drain = config.server.drain();
-    Ok(Edge::new(host, options))
+    Ok((Edge::new(host, options), spawner))
 }
 
 /// What commands in a sandbox are kept away from.
@@ -147,11 +152,6 @@ fn seed() -> Result<u64, Failure> {
     SysRng
         .try_next_u64()
         .map_err(|error| Failure::new(format!("the system gives no random numbers: {error}")))
-}
-
-/// A spawner that nothing is kept away from, for whoever only wants to know what it can do.
-pub(super) fn bare_spawner() -> Result<Arc<dyn Spawner>, Failure> {
-    spawner(Clock::start(), Apart::default())
 }
 
 /// Reads the rules of a configuration, and says how many files there are.

@@ -7,7 +7,7 @@ use std::io;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::exit;
+use super::{exit, words};
 
 /// A command that cannot be carried out.
 #[derive(Debug)]
@@ -74,12 +74,23 @@ impl Failure {
         &self.reason
     }
 
+    /// What happened.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    pub(super) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
     /// For people: `error: …` and a line `  hint: …` for each hint.
     pub(super) fn to_text(&self) -> String {
-        let mut text = format!("error: {}\n", self.message);
+        // What others have written may be in it.
+        let mut text = format!("error: {}\n", words::shown_lines(&self.message, "\n"));
         for hint in &self.hints {
             // Writing into a String cannot fail.
-            writeln!(text, "  hint: {hint}").ok();
+            writeln!(text, "  hint: {}", words::shown_lines(hint, "\n")).ok();
         }
         text
     }
@@ -121,6 +132,9 @@ impl From<Status> for Failure {
         }
         if let Some(delay) = details.retry_info().and_then(|retry| retry.retry_delay) {
             failure.hints.push(format!("try again in {:.1} s", delay.as_secs_f64()));
+        }
+        if let ("APPROVAL_NOT_OPEN", Some(state)) = (&*failure.reason, failure.facts.get("state")) {
+            failure.hints.push(format!("it is {} already; the first answer counts", state.to_lowercase()));
         }
         let hint = if is_connection(&status) { Some(LOST) } else { hint(&failure.reason) };
         failure.hints.extend(hint.map(str::to_owned));
@@ -170,9 +184,27 @@ fn hint(reason: &str) -> Option<&'static str> {
         "SANDBOX_UNAVAILABLE" => "`uexec doctor` says what this machine can enforce, and what it lacks",
         "WIDENING_DENIED" => {
             "the server's configuration decides what a session may do, see `[rights]` there; `uexec exec --sandbox \
-             workspace-write` asks for less, `uexec serve --allow-full-access` gives more"
+             workspace-write` asks for less, `--session ID` uses a session that is there, `uexec serve \
+             --allow-full-access` gives more"
         }
         "COMMAND_FORBIDDEN" => "`uexec rules check` says which rule matches",
+        "ESCALATION_FORBIDDEN" => {
+            "nobody is ever asked in this session: leave `--escalate` out, or use a session made with `--approval \
+             on-request`"
+        }
+        "APPROVAL_DECLINED" | "TURN_ABORTED" => "`uexec approvals show ID` says who decided, and about what",
+        "APPROVAL_EXPIRED" => {
+            "run it again when somebody answers; `uexec approvals watch` shows questions as they come"
+        }
+        "REVIEW_FAILED" => {
+            "the automatic reviewer must answer; see `[reviewer]` of the server's configuration and its log"
+        }
+        "VERDICT_NOT_ALLOWED" => "`uexec approvals show ID` says what may be answered",
+        "DIGEST_MISMATCH" => "the question has changed since it was read; look at it again",
+        "GRANT_NOT_FOUND" => "`uexec approvals grants SESSION` lists those that are kept",
+        "NEW_TERMINAL_REQUIRED" | "STDIN_FORBIDDEN" => {
+            "start a new process under the policy that is in force now"
+        }
         "ROLE_REQUIRED" => "answers are given through the reviewer's socket, or with the reviewer's token",
         "APPROVAL_NOT_OPEN" | "APPROVAL_NOT_FOUND" => {
             "`uexec approvals list --all` shows how questions stand"

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use tokio::io::AsyncWriteExt as _;
 
-use super::exit;
 use super::failure::Failure;
+use super::{exit, json, words};
 use crate::grpc::pb;
 
 /// Code of a writer whose reader has gone, as if SIGPIPE had ended it.
@@ -21,7 +21,12 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 pub(super) fn note(text: &str) {
     // A terminal may be in raw mode, where a new line alone does not begin at the left.
     let end = if io::stderr().is_terminal() { "\r\n" } else { "\n" };
-    write!(io::stderr().lock(), "uexec: {text}{end}").ok();
+    write!(io::stderr().lock(), "uexec: {}{end}", words::shown_lines(text, end)).ok();
+}
+
+/// Tells several lines to people, below one that says what they are.
+pub(super) fn block(title: &str, lines: &str) {
+    note(&lines.lines().fold(format!("{title}:"), |text, line| text + "\n  " + line));
 }
 
 /// Output that cannot be written.
@@ -52,7 +57,7 @@ impl Sink {
     /// Writes a frame, and returns when it is out.
     pub(super) async fn output(&mut self, frame: &pb::Output) -> Result<(), Failure> {
         if self.json {
-            return self.line(&serde_json::json!({ "output": super::json::output(frame)? })).await;
+            return self.line(&serde_json::json!({ "output": json::output(frame)? })).await;
         }
         let written = match frame.stream() {
             pb::Stream::Stderr => write(&mut self.stderr, &frame.data).await,
@@ -64,7 +69,7 @@ impl Sink {
     /// Tells about bytes that are lost.
     pub(super) async fn gap(&mut self, gap: &pb::Gap) -> Result<(), Failure> {
         if self.json {
-            return self.line(&serde_json::json!({ "gap": super::json::value("Gap", gap)? })).await;
+            return self.line(&serde_json::json!({ "gap": json::value("Gap", gap)? })).await;
         }
         note(&format!(
             "{} bytes are no longer retained (offsets {} to {})",
@@ -72,6 +77,16 @@ impl Sink {
             gap.start,
             gap.end
         ));
+        Ok(())
+    }
+
+    /// Tells that somebody is asked, and how to answer.
+    pub(super) async fn asked(&mut self, pending: &pb::ApprovalPending) -> Result<(), Failure> {
+        if self.json {
+            return self.item("approval_pending", json::value("ApprovalPending", pending)?).await;
+        }
+        let (id, reason) = (&pending.approval_id, &pending.reason);
+        note(&format!("waiting for approval {id}: {reason} (uexec approvals approve {id})"));
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Columns for people.
 
 use super::failure::Failure;
+use super::words;
 
 /// Rows with a heading; the last column is cut to the terminal's width, if there is one.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Table {
 
 /// A cell that holds a line break, or an escape sequence, must not break the table or the terminal.
 fn one_line(cell: &str) -> String {
-    cell.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    words::shown(&cell.replace(['\n', '\t', '\r'], " "))
 }
 
 fn cut(line: &str, width: Option<usize>) -> String {
@@ -75,8 +76,8 @@ mod tests {
     #[test]
     fn columns_line_up_and_lines_fit() {
         let mut table = Table::new(&["ID", "COMMAND"]);
-        table.row(["1234".into(), "sleep 1\nsleep 2".into()]);
-        assert_eq!(table.render(None), "ID    COMMAND\n1234  sleep 1 sleep 2\n");
+        table.row(["1234".into(), "sleep 1\nsleep 2\x1bc".into()]);
+        assert_eq!(table.render(None), "ID    COMMAND\n1234  sleep 1 sleep 2\\u{1b}c\n");
         assert_eq!(table.render(Some(12)), "ID    COMMA…\n1234  sleep…\n");
     }
 }

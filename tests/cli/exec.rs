@@ -31,19 +31,26 @@ fn ends_become_codes() {
     for (args, code) in [
         (&["--", "kill -9 $$"][..], 137),
         (&["--", "kill -TERM $$"], 143),
-        (&["--timeout", "300ms", "--", "sleep 60"], 124),
-        (&["--no-output-timeout", "300ms", "--", "sleep 60"], 124),
+        // No shell, which may still read its profile files by then and then has last words of its own.
+        (&["--timeout", "300ms", "--", "sleep", "60"], 124),
+        (&["--no-output-timeout", "300ms", "--", "sleep", "60"], 124),
         (&["--", "/no/such/program", "x"], 127),
         (&["--", "/etc/passwd", "x"], 126),
         (&["--cwd", "/no/such/directory", "--", "true"], 125),
         (&["--nope", "--", "true"], 125),
         (&[], 125),
         (&["--sandbox", "nonsense", "--", "true"], 125),
+        (&["--sandbox", "read-only", "--", "true"], 0),
+        (&["--network", "on", "--", "true"], 125),
+        (&["--deny-read", "x", "--", "true"], 125),
+        (&["--sandbox", "read-only", "--session", "x", "--", "true"], 125),
     ] {
         let done = place.uexec(&[&["exec"], args].concat());
         assert_eq!(done.code, code, "{args:?} {done:?}");
-        let explained =
-            code > 127 || done.stderr.starts_with("error: ") || done.stderr.starts_with("uexec: ");
+        let explained = code == 0
+            || code > 127
+            || done.stderr.starts_with("error: ")
+            || done.stderr.starts_with("uexec: ");
         assert!(explained, "{args:?} {done:?}");
     }
 }
@@ -188,5 +195,39 @@ fn what_needs_a_server_says_so() {
         let done = place.uexec(args);
         assert_eq!(done.code, 125, "{args:?}");
         assert!(done.stderr.contains("uexec serve"), "{args:?} {done:?}");
+    }
+}
+
+#[test]
+fn a_sandbox_of_its_own_holds_without_a_server_and_nobody_is_asked() {
+    let place = Place::new();
+    std::fs::write(place.path().join("secret"), "hidden").expect("written");
+    let run = |options: &[&str], line: &str| {
+        place.uexec(&[&["exec", "--no-login"], options, &["--", line]].concat())
+    };
+    let inside = run(&["--sandbox", "workspace-write"], "echo in > here; cat here secret");
+    assert_eq!(inside.ok(), "in\nhidden");
+    let outside = run(&["--sandbox", "workspace-write"], "echo x > /var/uexec-cli-test-outside");
+    assert!(
+        outside.code != 0 && !std::path::Path::new("/var/uexec-cli-test-outside").exists(),
+        "{outside:?}"
+    );
+    assert!(!outside.stderr.contains("waiting for approval"), "{outside:?}");
+    assert_ne!(run(&["--sandbox", "read-only"], "echo x > here").code, 0);
+    // A relative path is ours, as the command's directory is.
+    let unread = run(&["--sandbox", "workspace-write", "--deny-read", "secret"], "cat secret");
+    assert!(unread.code != 0 && unread.stdout.is_empty(), "{unread:?}");
+}
+
+#[test]
+fn the_network_of_a_sandbox_is_off_unless_it_is_asked_for() {
+    let place = Place::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let line = format!("exec 3<>/dev/tcp/127.0.0.1/{}", listener.local_addr().expect("bound").port());
+    for (network, reaches) in [(None, false), (Some("off"), false), (Some("on"), true)] {
+        let mut args = vec!["exec", "--sandbox", "read-only", "--shell=bash", "--no-login"];
+        args.extend(network.map(|mode| ["--network", mode]).into_iter().flatten());
+        let done = place.uexec(&[&args[..], &["--", &line]].concat());
+        assert_eq!(done.code == 0, reaches, "{network:?} {done:?}");
     }
 }

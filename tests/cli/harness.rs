@@ -203,8 +203,9 @@ impl Drop for Running {
 
 /// A server in a place of its own, with full access.
 pub(crate) struct Server {
-    pub(crate) place: Place,
+    /// Ends before its place goes.
     pub(crate) running: Running,
+    pub(crate) place: Place,
     pub(crate) listening: Vec<String>,
 }
 

@@ -4,6 +4,7 @@
 mod attach;
 mod audit;
 mod configuration;
+mod doctor;
 mod exec;
 mod harness;
 mod pinned;

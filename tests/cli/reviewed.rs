@@ -12,8 +12,9 @@ use crate::harness::{Done, Place, Running, eventually};
 
 /// A server that gives nothing away, and a session on it.
 struct Reviewed {
-    place: Place,
+    /// Ends before its place goes.
     running: Running,
+    place: Place,
     session: String,
 }
 
@@ -21,6 +22,8 @@ impl Reviewed {
     fn start() -> Self {
         let place = Place::new();
         let mut command = place.command(&["serve", "--log", "warn"]);
+        // Rules that are added go to a file of the user.
+        command.env("XDG_CONFIG_HOME", place.path().join("config"));
         let mut running = Running::start(command.stdout(Stdio::piped()));
         assert!(running.line().starts_with("listening on unix://"));
         running.line();
@@ -36,6 +39,13 @@ impl Reviewed {
     fn open_question(&self) -> Option<Value> {
         let listed = self.uexec(&["approvals", "list", "--json"]).json();
         listed["approvals"].as_array().and_then(|open| open.first().cloned())
+    }
+
+    /// Waits for a question; with its id.
+    fn waits(&self) -> String {
+        let asked = OnceLock::new();
+        eventually("a question", || self.open_question().is_some_and(|one| asked.set(one).is_ok()));
+        asked.get().and_then(|one| one["approval_id"].as_str()).expect("an id").to_owned()
     }
 
     /// Runs a command that leads to a question, and answers it; with the question as it was asked.
@@ -138,12 +148,150 @@ fn the_record_is_whole_until_somebody_changes_it() {
 }
 
 #[test]
-fn doctor_tells_what_can_be_enforced() {
-    let place = Place::new();
-    let done = place.uexec(&["doctor"]);
-    let text = String::from_utf8_lossy(&done.stdout).into_owned() + &done.stderr;
-    for word in ["bubblewrap", "seccomp", "cgroups", "rules"] {
-        assert!(text.contains(word), "{word}: {done:?}");
+fn who_runs_a_command_is_told_what_it_waits_for_and_who_answers_sees_every_word() {
+    let server = Reviewed::start();
+    let session = server.session.as_str();
+    let hostile = "a\u{1b}[2J\nb\u{202e}";
+    let args =
+        ["exec", "--session", session, "--escalate", "--justification", hostile, "--", "/bin/echo", hostile];
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| server.uexec(&args));
+        let id = server.waits();
+        let table = server.uexec(&["ps", "--session", session]);
+        assert!(table.ok().contains(" asking "), "{table:?}");
+        let shown = server.uexec(&["approvals", "show", &id]);
+        let listed = server.uexec(&["approvals", "list"]);
+        let answered = server.uexec(&["approvals", "approve", &id]);
+        for text in [table.ok(), shown.ok(), listed.ok(), answered.ok(), &answered.stderr] {
+            assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+        }
+        let argv = r"/bin/echo $'a\U0000001b[2J\nb\U0000202e'";
+        assert!(shown.text().contains(argv) && answered.stderr.contains(argv), "{shown:?} {answered:?}");
+        assert!(answered.text().starts_with(&format!("{id}  approved  by ")), "{answered:?}");
+        let done = run.join().expect("ran");
+        assert_eq!(done.ok(), format!("{hostile}\n"));
+        let told = format!("waiting for approval {id}: ");
+        let how = format!("(uexec approvals approve {id})");
+        assert!(done.stderr.contains(&told) && done.stderr.contains(&how), "{done:?}");
+    });
+}
+
+#[test]
+fn an_answer_counts_once_and_what_is_wrong_with_another_is_said() {
+    let server = Reviewed::start();
+    let (done, question) = server.asked(&["--escalate", "--", "echo out"], &["approve"]);
+    assert_eq!(done.ok(), "out\n");
+    let id = question["approval_id"].as_str().expect("an id");
+    let twice = server.uexec(&["approvals", "decline", id]);
+    assert!(twice.code == 125 && twice.stderr.contains("hint: it is approved already"), "{twice:?}");
+    let unknown = server.uexec(&["approvals", "approve", "apr_none"]);
+    assert!(unknown.code == 125 && unknown.stderr.contains("approvals list --all"), "{unknown:?}");
+    let empty = server.uexec(&["approvals", "approve", ""]);
+    assert_eq!(empty.code, 2, "{empty:?}");
+    let machine = server.uexec(&["approvals", "decline", id, "--json"]);
+    let error: Value = serde_json::from_str(&machine.stderr).expect("one document");
+    assert_eq!(error["error"]["reason"], "APPROVAL_NOT_OPEN");
+    let all = server.uexec(&["approvals", "list", "--all", "--json"]).json();
+    assert_eq!(all["approvals"][0]["state"], "APPROVAL_STATE_APPROVED", "{all}");
+    assert_eq!(server.uexec(&["approvals", "list", "--json"]).json()["approvals"], serde_json::json!([]));
+}
+
+#[test]
+fn a_rule_that_an_answer_adds_spares_the_next_question() {
+    let server = Reviewed::start();
+    let command = ["--escalate", "--", "/bin/echo", "one", "two"];
+    let (done, _) = server.asked(&command, &["approve", "--add-rule", "/bin/echo", "one"]);
+    assert_eq!(done.ok(), "one two\n");
+    let rules = server.place.path().join("config/unified-exec/rules.toml");
+    assert!(fs::read_to_string(&rules).expect("kept").contains("one"));
+    let like = ["exec", "--session", &server.session, "--escalate", "--", "/bin/echo", "one", "three"];
+    assert_eq!(server.uexec(&like).ok(), "one three\n");
+    let (done, _) = server.asked(&["--escalate", "--", "/bin/echo", "other"], &["decline"]);
+    assert_eq!(done.code, 125, "the rule is about other words: {done:?}");
+}
+
+#[test]
+fn an_answer_may_abort_the_turn() {
+    let server = Reviewed::start();
+    let (done, _) =
+        server.asked(&["--escalate", "--", "echo out"], &["decline", "--abort-turn", "--text", "stop"]);
+    assert!(done.code == 125 && done.stdout.is_empty() && done.stderr.contains("stop"), "{done:?}");
+    let known = server.uexec(&["approvals", "list", "--all", "--json"]).json();
+    assert_eq!(known["approvals"][0]["decision"]["verdict"], "VERDICT_ABORT_TURN", "{known}");
+}
+
+#[test]
+fn questions_and_their_ends_are_watched_and_stand_in_the_feed() {
+    let server = Reviewed::start();
+    let mut command = server.place.command(&["approvals", "watch", "--json"]);
+    let mut watch = Running::start(command.stdout(Stdio::piped()));
+    let mut next = || serde_json::from_str::<Value>(&watch.line()).expect("a line");
+    assert_eq!(next()["snapshot_done"]["count"], 0);
+    let (done, question) =
+        server.asked(&["--escalate", "--", "echo out"], &["decline", "--text", "no\u{1b}c"]);
+    assert!(done.code == 125 && !done.stderr.contains('\u{1b}'), "{done:?}");
+    let id = &question["approval_id"];
+    let (asked, answered) = (next(), next());
+    assert_eq!((&asked["approval"]["approval_id"], &answered["approval"]["approval_id"]), (id, id));
+    assert_eq!(answered["approval"]["state"], "APPROVAL_STATE_DECLINED");
+
+    let mut command = server.place.command(&["events", "--session", &server.session, "--after", "0"]);
+    let mut events = Running::start(command.stdout(Stdio::piped()));
+    let id = id.as_str().expect("an id");
+    for wanted in [
+        format!("approval_requested {id} command: "),
+        format!("approval_decided {id} declined by "),
+        "start_refused ".to_owned(),
+    ] {
+        let line = events.line();
+        assert!(line.contains(&wanted) && !line.contains('\u{1b}'), "{wanted}: {line:?}");
     }
-    assert_eq!(done.code, 0, "this machine has what the tests need: {done:?}");
+}
+
+#[test]
+fn input_for_a_process_with_other_permissions_is_asked_about_and_says_so() {
+    let server = Reviewed::start();
+    let session = server.session.as_str();
+    let (started, _) = server.asked(&["--escalate", "--detach", "--tty", "--", "cat"], &["approve"]);
+    let process = started.ok().trim();
+    assert!(started.stderr.contains("waiting for approval apr_"), "{started:?}");
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| server.uexec(&["write", "--session", session, process, "typed\u{7}"]));
+        let id = server.waits();
+        let answered = server.uexec(&["approvals", "approve", &id]);
+        assert!(
+            answered.ok().contains("approved") && answered.stderr.contains(r"typed\u{7}\n"),
+            "{answered:?}"
+        );
+        let done = write.join().expect("written");
+        assert!(done.ok().contains("typed"), "{done:?}");
+        let how = format!("(uexec approvals approve {id})");
+        assert!(done.stderr.contains("waiting for approval") && done.stderr.contains(&how), "{done:?}");
+    });
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| server.uexec(&["write", "--session", session, process, "no", "--json"]));
+        let id = server.waits();
+        server.uexec(&["approvals", "decline", &id, "--json"]).ok();
+        let done = write.join().expect("answered");
+        assert_eq!(
+            (done.code, &done.lines()[0]["approval_pending"]["approval_id"]),
+            (125, &id.into()),
+            "{done:?}"
+        );
+    });
+}
+
+#[test]
+fn ctrl_c_withdraws_the_question_of_a_command_that_has_not_started() {
+    let server = Reviewed::start();
+    let mut command =
+        server.place.command(&["exec", "--session", &server.session, "--escalate", "--", "echo out"]);
+    let running = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let id = server.waits();
+    running.signal(Signal::INT);
+    let done = running.end();
+    assert_eq!((done.code, done.text()), (130, ""), "{done:?}");
+    eventually("nothing is open", || server.open_question().is_none());
+    let late = server.uexec(&["approvals", "approve", &id]);
+    assert!(late.code == 125 && late.stderr.contains("it is withdrawn already"), "{late:?}");
 }

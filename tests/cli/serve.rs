@@ -145,6 +145,11 @@ fn a_session_that_asks_for_nothing_gets_a_sandbox_and_cannot_name_its_way_out() 
     assert_eq!(inside.ok(), "in\n");
     let refused = place.uexec(&["sessions", "create", "--full-access"]);
     assert!(refused.code == 125 && refused.stderr.contains("hint: "), "{refused:?}");
+    let refused = place.uexec(&["exec", "--", "true"]);
+    for way_out in ["--sandbox workspace-write", "--session", "uexec serve --allow-full-access"] {
+        assert!(refused.code == 125 && refused.stderr.contains(way_out), "{refused:?}");
+    }
+    assert_eq!(place.uexec(&["exec", "--sandbox", "workspace-write", "--", "echo held"]).ok(), "held\n");
     running.signal(Signal::TERM);
     let done = running.end();
     for line in done.stderr.lines() {

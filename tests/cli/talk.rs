@@ -114,8 +114,8 @@ fn kill_and_clean_leave_nothing() {
     let id = server.detached(&["--", "setsid sleep 301 & echo $!; sleep 302"]);
     let pid = server.uexec(&["wait", &id, "--regex", "[0-9]+\n"]).ok().trim().to_owned();
     assert!(lives(&pid));
-    let descendants = server.uexec(&["ps", "--descendants"]);
-    assert!(descendants.ok().contains("└ sleep"), "{descendants:?}");
+    // The shell tells of it when it is forked, a moment before it is `sleep`.
+    eventually("the descendant", || server.uexec(&["ps", "--descendants"]).ok().contains("└ sleep"));
     let interrupted = server.uexec(&["interrupt"]);
     assert!(interrupted.ok().starts_with("ended 0 waits"), "{interrupted:?}");
     assert!(lives(&pid));

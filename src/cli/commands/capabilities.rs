@@ -45,5 +45,8 @@ fn text(answer: &pb::GetCapabilitiesResponse) -> String {
     }
     facts.push(("features", answer.features.join(" ")));
     facts.retain(|(_, fact)| !fact.is_empty());
-    facts.iter().map(|(name, fact)| format!("{name:<10} {fact}").trim_end().to_owned() + "\n").collect()
+    facts
+        .iter()
+        .map(|(name, fact)| format!("{name:<10} {}", words::shown(fact)).trim_end().to_owned() + "\n")
+        .collect()
 }

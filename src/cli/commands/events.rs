@@ -49,7 +49,14 @@ fn line(event: &pb::Event) -> String {
     let time = event.time.as_ref().map_or_else(String::new, prost_types::Timestamp::to_string);
     let process = if event.process_id == 0 { "-".to_owned() } else { event.process_id.to_string() };
     let (kind, facts) = event.kind.as_ref().map_or(("unknown", String::new()), told);
-    format!("{} {time} {process} {kind} {facts}", event.sequence).trim_end().to_owned() + "\n"
+    let line = format!("{} {time} {process} {kind} {facts}", event.sequence);
+    words::shown(line.trim_end()) + "\n"
+}
+
+/// ` by uid:1000: not today`
+fn by(decision: &pb::Decision) -> String {
+    let text = if decision.text.is_empty() { String::new() } else { format!(": {}", decision.text) };
+    format!(" by {}{text}", decision.decided_by)
 }
 
 fn told(kind: &Kind) -> (&'static str, String) {
@@ -57,17 +64,18 @@ fn told(kind: &Kind) -> (&'static str, String) {
     match kind {
         Kind::ApprovalRequested(asked) => {
             let kind = words::name(asked.kind().as_str_name(), "APPROVAL_KIND_");
-            ("approval_requested", words::shown(&format!("{} {kind}: {}", asked.approval_id, asked.reason)))
+            ("approval_requested", format!("{} {kind}: {}", asked.approval_id, asked.reason))
         }
         Kind::ApprovalDecided(asked) => {
             let state = words::name(asked.state().as_str_name(), "APPROVAL_STATE_");
-            let by = asked.decision.as_ref().map(|decision| format!(" by {}", decision.decided_by));
-            ("approval_decided", format!("{} {state}{}", asked.approval_id, by.unwrap_or_default()))
+            let by = asked.decision.as_ref().map_or_else(String::new, by);
+            ("approval_decided", format!("{} {state}{by}", asked.approval_id))
         }
-        Kind::StartRefused(refused) => {
-            ("start_refused", words::shown(&format!("{}: {}", refused.reason, refused.message)))
+        Kind::StartRefused(refused) => ("start_refused", format!("{}: {}", refused.reason, refused.message)),
+        Kind::AttemptStarted(started) => {
+            let held = started.enforced.as_ref().map_or_else(String::new, words::held);
+            ("attempt_started", format!("{} pid {} {held}", started.attempt, started.os_pid))
         }
-        Kind::AttemptStarted(started) => ("attempt_started", format!("pid {}", started.os_pid)),
         Kind::AttemptDenied(denied) => {
             ("attempt_denied", denied.evidence.as_ref().map_or_else(String::new, words::evidence))
         }

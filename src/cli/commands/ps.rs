@@ -40,7 +40,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
         table.row(row(process));
         for attempt in process.attempts.iter().filter(|_| args.attempts) {
             let none = String::new;
-            let (pid, says) = (attempt.os_pid.to_string(), tried(attempt));
+            let pid = if attempt.os_pid == 0 { "-".to_owned() } else { attempt.os_pid.to_string() };
+            let says = tried(attempt);
             table.row([none(), none(), none(), pid, none(), words::bytes(attempt.output_bytes), says]);
         }
         for below in &process.descendants {
@@ -81,18 +82,12 @@ async fn all(client: &mut Client, session: &str, args: &Args) -> Result<Vec<pb::
     }
 }
 
-/// `attempt 1: denied (checked: permission denied /etc/x), exited with code 1, under bubblewrap seccomp landlock`
+/// `attempt 1: ended, exited with code 1, under bubblewrap seccomp, denied by the sandbox (likely): read-only /etc/x`
 fn tried(attempt: &pb::Attempt) -> String {
-    let enforced = attempt.enforced.clone().unwrap_or_default();
-    let held = match (enforced.bypassed, enforced.mechanisms.join(" ")) {
-        (true, _) => "without its sandbox".to_owned(),
-        (false, by) if by.is_empty() => "without a sandbox".to_owned(),
-        (false, by) => format!("under {by}"),
-    };
     let state = words::name(attempt.state().as_str_name(), "ATTEMPT_STATE_");
     let mut says = vec![format!("└ attempt {}: {state}", attempt.attempt)];
     says.extend(attempt.exit.as_ref().map(exit::words));
-    says.push(held);
+    says.extend(attempt.enforced.as_ref().map(words::held));
     says.extend(attempt.evidence.as_ref().map(words::evidence));
     says.join(", ")
 }

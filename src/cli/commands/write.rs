@@ -94,9 +94,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
         match answer.item {
             Some(Item::Output(frame)) => sink.output(&frame).await?,
             Some(Item::Gap(gap)) => sink.gap(&gap).await?,
-            Some(Item::ApprovalPending(asked)) => {
-                output::note(&format!("waits for approval {}: {}", asked.approval_id, asked.reason));
-            }
+            Some(Item::ApprovalPending(asked)) => sink.asked(&asked).await?,
             Some(Item::Result(result)) => {
                 sink.item("result", json::value("ExecResult", &result)?).await?;
                 if let Some(end) = result.exit.as_ref().filter(|_| !global.json) {

@@ -165,10 +165,7 @@ impl Attachment {
                 self.end = exited.exit;
                 Ok(())
             }
-            Item::ApprovalPending(asked) => {
-                output::note(&format!("input waits for approval {}: {}", asked.approval_id, asked.reason));
-                Ok(())
-            }
+            Item::ApprovalPending(asked) => self.sink.asked(&asked).await,
             Item::Draining(_) => {
                 output::note("the server shuts down");
                 Ok(())

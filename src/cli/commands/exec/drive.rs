@@ -77,17 +77,7 @@ impl Drive {
                 }
                 Some(Item::Output(frame)) => self.sink.output(&frame).await?,
                 Some(Item::Gap(gap)) => self.sink.gap(&gap).await?,
-                Some(Item::ApprovalPending(asked)) => {
-                    if self.sink.is_json() {
-                        self.sink.item("approval_pending", json::value("ApprovalPending", &asked)?).await?;
-                    } else {
-                        output::note(&format!(
-                            "waits for approval {id}: {}; `uexec approvals approve {id}` says yes",
-                            words::shown(&asked.reason),
-                            id = asked.approval_id,
-                        ));
-                    }
-                }
+                Some(Item::ApprovalPending(asked)) => self.sink.asked(&asked).await?,
                 Some(Item::AttemptDenied(denied)) => {
                     self.sink.item("attempt_denied", json::value("AttemptDenied", &denied)?).await?;
                     if !self.sink.is_json() {

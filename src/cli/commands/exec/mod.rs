@@ -7,11 +7,11 @@
 //!                                             input (stdin) ─┘            └─ signals (Ctrl-C)
 //! ```
 
+mod detach;
 mod drive;
 mod input;
 mod signals;
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -21,10 +21,10 @@ use crate::cli::args::{Global, duration, milliseconds};
 use crate::cli::connect::{self, Client};
 use crate::cli::embedded::Embedded;
 use crate::cli::failure::Failure;
+use crate::cli::output;
 use crate::cli::output::Sink;
-use crate::cli::session::{self, FOR_DETACHED, FOR_EXEC, LABEL, SessionArg};
+use crate::cli::session::{self, FOR_EXEC, LABEL, SessionArg};
 use crate::cli::terminal::{self, RawTerminal};
-use crate::cli::{exit, json, output};
 use crate::grpc::auth::Role;
 use crate::grpc::pb;
 
@@ -70,6 +70,12 @@ pub(crate) struct Args {
     /// Run it in a sandbox
     #[arg(long, value_name = "PROFILE")]
     sandbox: Option<Sandbox>,
+    /// Whether the sandbox has a network [default: off]
+    #[arg(long, value_name = "MODE", requires = "sandbox")]
+    network: Option<Network>,
+    /// What the sandbox cannot read, a path or a glob; may be repeated
+    #[arg(long, value_name = "PATH", requires = "sandbox")]
+    deny_read: Vec<String>,
     /// Ask for it to be run without the session's sandbox; somebody must approve
     #[arg(long)]
     escalate: bool,
@@ -89,8 +95,9 @@ The command:
   uexec exec --argv -- my-program      forced: a program without arguments
 
 Without a running server (no socket in the runtime directory, no --server) the command runs in a server inside this
-process, with full access, with our environment, and everything it started ends with it. With one it runs there: in a
-session of its own that is closed afterwards, or in --session.
+process, with full access unless there is a --sandbox, with our environment, nobody is asked, and everything it started
+ends with it. With one it runs there: in a session of its own that is closed afterwards, or in --session. A server whose
+agents may not have full access needs --sandbox, or a session that is there.
 
 Ctrl-C sends it SIGINT, a second one ends it with all it started, a third does not wait for its last words.
 
@@ -104,6 +111,15 @@ enum Sandbox {
     ReadOnly,
     /// Only the working directory can be written
     WorkspaceWrite,
+}
+
+/// What a sandbox can reach.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Network {
+    /// Nothing
+    Off,
+    /// Everything
+    On,
 }
 
 fn variable(text: &str) -> Result<pb::EnvVar, String> {
@@ -162,18 +178,47 @@ impl Args {
         }
     }
 
+    fn profile(&self, sandbox: Sandbox, same_machine: bool) -> pb::SandboxProfile {
+        let kind = match sandbox {
+            Sandbox::ReadOnly => pb::SandboxKind::ReadOnly,
+            Sandbox::WorkspaceWrite => pb::SandboxKind::WorkspaceWrite,
+        };
+        let mode = self.network.map(|network| match network {
+            Network::Off => pb::NetworkMode::Off,
+            Network::On => pb::NetworkMode::On,
+        });
+        let absolute = |path: &String| match std::path::absolute(path) {
+            // The service says what is wrong with what is no path of ours.
+            Ok(absolute) if same_machine => absolute.to_str().map_or_else(|| path.clone(), str::to_owned),
+            _ => path.clone(),
+        };
+        pb::SandboxProfile {
+            kind: kind.into(),
+            deny_read: self.deny_read.iter().map(absolute).collect(),
+            network: mode.map(|mode| pb::NetworkPolicy { mode: mode.into(), ..Default::default() }),
+            ..Default::default()
+        }
+    }
+
+    /// A session has its profile: what is asked for here would not count there, which nobody should find out later.
+    fn check(&self) -> Result<(), Failure> {
+        match (self.sandbox, self.session.named()) {
+            (Some(_), Some(session)) => Err(Failure::usage(format!(
+                "--sandbox is for a session of the command's own, and session {session} has a profile already"
+            ))
+            .hint(
+                "leave one of them out (the session may come from $UEXEC_SESSION), or change the session's: \
+                   `uexec sessions update --profile`",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// What a session of our own is made with. Where the server sees our files, it starts in our directory. It is the
     /// person's own command: it gets what the person has, unless a sandbox is asked for.
     fn session(&self, made_for: &str, same_machine: bool) -> pb::CreateSessionRequest {
         let here = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_owned));
-        let sandbox = self.sandbox.map(|sandbox| pb::SandboxProfile {
-            kind: match sandbox {
-                Sandbox::ReadOnly => pb::SandboxKind::ReadOnly,
-                Sandbox::WorkspaceWrite => pb::SandboxKind::WorkspaceWrite,
-            }
-            .into(),
-            ..Default::default()
-        });
+        let sandbox = self.sandbox.map(|sandbox| self.profile(sandbox, same_machine));
         let cwd = here.filter(|_| same_machine).unwrap_or_default();
         let config = match sandbox {
             Some(_) => pb::SessionConfig { cwd, sandbox, ..Default::default() },
@@ -188,6 +233,7 @@ impl Args {
 
 /// Runs the command.
 pub(crate) async fn run(global: &Global, args: Args) -> Result<u8, Failure> {
+    args.check()?;
     match find_server(global, &args).await? {
         Some(client) => on_server(client, global, &args).await,
         None => {
@@ -221,11 +267,11 @@ async fn find_server(global: &Global, args: &Args) -> Result<Option<Client>, Fai
 async fn on_server(mut client: Client, global: &Global, args: &Args) -> Result<u8, Failure> {
     let lasting = match args.session.named() {
         Some(session) => Some(session.to_owned()),
-        None if args.detach => Some(session_for_detached(&mut client, args).await?),
+        None if args.detach => Some(detach::session(&mut client, args).await?),
         None => None,
     };
     match lasting {
-        Some(session) if args.detach => detach(client, global, args, session).await,
+        Some(session) if args.detach => detach::start(client, global, args, session).await,
         Some(session) => in_session(client, global, args, session).await,
         None => in_own_session(client, global, args).await,
     }
@@ -264,61 +310,6 @@ async fn in_session(client: Client, global: &Global, args: &Args, session: Strin
     let code = drive.run(request).await;
     drop(raw);
     code
-}
-
-/// The session of all processes that were let go, so that there is one to find them in.
-async fn session_for_detached(client: &mut Client, args: &Args) -> Result<String, Failure> {
-    let sessions = session::all(client).await?;
-    let ours = |session: &pb::Session| session.labels.get(LABEL).is_some_and(|made| made == FOR_DETACHED);
-    match sessions.into_iter().find(ours) {
-        Some(session) if args.sandbox.is_none() => Ok(session.session_id),
-        _ => created(
-            client
-                .session
-                .create_session(args.session(FOR_DETACHED, client.same_machine))
-                .await?
-                .into_inner(),
-        ),
-    }
-}
-
-async fn detach(mut client: Client, global: &Global, args: &Args, session: String) -> Result<u8, Failure> {
-    let mut request = args.request(session.clone());
-    if let Some(command) = &mut request.command
-        && client.same_machine
-        && args.session.named().is_none()
-    {
-        command.cwd = here_joined(&command.cwd);
-    }
-    let mut items = client.exec.exec_command(request).await?.into_inner();
-    let mut process_id = None;
-    while let Some(item) = items.message().await? {
-        match item.item {
-            Some(pb::exec_command_response::Item::Started(started)) => process_id = Some(started.process_id),
-            Some(pb::exec_command_response::Item::Result(result)) => {
-                if let Some(end) = &result.exit {
-                    output::note(&format!("it has {} already", exit::words(end)));
-                }
-            }
-            _ => {}
-        }
-    }
-    let process_id =
-        process_id.ok_or_else(|| Failure::new("the server did not say which process it started"))?;
-    if global.json {
-        json::print(&serde_json::json!({ "session_id": session, "process_id": process_id }))?;
-    } else {
-        output::print(&format!("{process_id}\n"))?;
-    }
-    Ok(exit::OK)
-}
-
-/// The session of detached processes may have been made elsewhere: relative paths start where we are.
-fn here_joined(cwd: &str) -> String {
-    let Ok(here) = std::env::current_dir() else { return cwd.to_owned() };
-    here.join(Path::new(cwd))
-        .to_str()
-        .map_or_else(|| cwd.to_owned(), |dir| dir.trim_end_matches('/').to_owned())
 }
 
 #[cfg(test)]

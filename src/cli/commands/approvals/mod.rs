@@ -1,8 +1,11 @@
 //! `uexec approvals`: what is asked, and the answers to it. Speaks as a reviewer: through the reviewer's socket, or with
 //! the reviewer's token.
 
+mod show;
+
 use clap::Subcommand;
 
+use self::show::{kind, line, state, subject, whole};
 use crate::cli::args::Global;
 use crate::cli::connect::Client;
 use crate::cli::digest::Digest;
@@ -207,19 +210,40 @@ async fn every(client: &mut Client, all: bool, session: String) -> Result<Vec<pb
 
 /// The question of this id, or the one whose id begins so.
 async fn find(client: &mut Client, id: &str) -> Result<pb::Approval, Failure> {
-    let mut matching: Vec<pb::Approval> = every(client, true, String::new()).await?;
-    matching.retain(|approval| approval.approval_id.starts_with(id));
-    if matching.len() > 1 {
-        matching.retain(|approval| approval.state() == pb::ApprovalState::Open);
+    meant(every(client, true, String::new()).await?, id)
+}
+
+/// An id that is given whole means itself; the beginning of several means the only one of them that is open.
+fn meant(known: Vec<pb::Approval>, id: &str) -> Result<pb::Approval, Failure> {
+    if id.is_empty() {
+        return Err(Failure::usage("an empty id names no question").hint(LIST));
+    }
+    let begins = |approval: &pb::Approval| approval.approval_id.starts_with(id);
+    let (mut whole, mut matching): (Vec<_>, Vec<_>) =
+        known.into_iter().filter(begins).partition(|approval| approval.approval_id == id);
+    if let Some(approval) = whole.pop() {
+        return Ok(approval);
+    }
+    if matching.len() > 1 && matching.iter().any(is_open) {
+        matching.retain(is_open);
     }
     match (matching.pop(), matching.is_empty()) {
         (Some(approval), true) => Ok(approval),
-        (Some(_), false) => {
-            Err(Failure::usage(format!("{id:?} is the beginning of several questions; give more of it")))
-        }
-        (None, _) => Err(Failure::new(format!("there is no question {id:?}"))
-            .hint("`uexec approvals list --all` shows those that are known")),
+        (Some(last), false) => Err(matching.iter().chain([&last]).take(AMBIGUOUS_SHOWN).fold(
+            Failure::usage(format!("{id:?} is the beginning of several questions; give more of it")),
+            |failure, approval| failure.hint(line(approval).trim_end()),
+        )),
+        (None, _) => Err(Failure::new(format!("there is no question {id:?}")).hint(LIST)),
     }
+}
+
+const LIST: &str = "`uexec approvals list --all` shows those that are known";
+
+/// Who gave too little of an id needs a few to choose from, not all that ever were.
+const AMBIGUOUS_SHOWN: usize = 5;
+
+fn is_open(approval: &pb::Approval) -> bool {
+    approval.state() == pb::ApprovalState::Open
 }
 
 /// Answers exactly what is shown: its digest goes with the answer.
@@ -233,8 +257,8 @@ async fn decide(
     digest: Option<Digest>,
 ) -> Result<u8, Failure> {
     let approval = find(client, id).await?;
-    if !global.json {
-        output::note(whole(&approval).trim_end());
+    if is_open(&approval) {
+        output::block("the answer is to", &whole(&approval));
     }
     let request = pb::DecideApprovalRequest {
         approval_id: approval.approval_id,
@@ -273,7 +297,7 @@ async fn grants(global: &Global, client: &mut Client, session: String) -> Result
     let mut table = Table::new(&["ID", "AGE", "USES", "BY", "IN", "WHAT"]);
     for grant in &grants {
         let what = if grant.host.is_empty() {
-            words::command(&grant.command)
+            words::exact(&grant.command)
         } else {
             format!("{}:{}", grant.host, grant.port)
         };
@@ -290,97 +314,26 @@ async fn grants(global: &Global, client: &mut Client, session: String) -> Result
     Ok(exit::OK)
 }
 
-fn state(approval: &pb::Approval) -> String {
-    words::name(approval.state().as_str_name(), "APPROVAL_STATE_")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn kind(approval: &pb::Approval) -> String {
-    words::name(approval.kind().as_str_name(), "APPROVAL_KIND_")
-}
+    fn question(id: &str, state: pb::ApprovalState) -> pb::Approval {
+        pb::Approval { approval_id: id.to_owned(), state: state.into(), ..Default::default() }
+    }
 
-/// What is asked about, in one line: a command, input, or a place to connect to.
-fn subject(approval: &pb::Approval) -> String {
-    match approval.kind() {
-        pb::ApprovalKind::Stdin => words::shown(&String::from_utf8_lossy(&approval.input)),
-        pb::ApprovalKind::Network => words::shown(&format!("{}:{}", approval.host, approval.port)),
-        pb::ApprovalKind::Command | pb::ApprovalKind::Retry | pb::ApprovalKind::Unspecified => {
-            words::shown(&words::command(&approval.argv))
-        }
+    #[test]
+    fn the_beginning_of_an_id_means_one_question_or_none() {
+        use pb::ApprovalState::{Approved, Open};
+        let known = || vec![question("apr_1", Open), question("apr_12", Open), question("apr_2", Approved)];
+        let means = |id: &str| meant(known(), id).map(|approval| approval.approval_id);
+        assert_eq!(means("apr_1").expect("whole"), "apr_1");
+        assert_eq!(means("apr_12").expect("whole"), "apr_12");
+        assert_eq!(means("apr_2").expect("closed, and known"), "apr_2");
+        let several = means("apr_").expect_err("two are open").to_text();
+        assert!(several.contains("hint: apr_1 ") && !several.contains("apr_2"), "{several}");
+        assert!(means("").is_err() && means("x").is_err());
+        let one = vec![question("apr_1", Approved), question("apr_2", Open)];
+        assert_eq!(meant(one, "apr_").expect("the open one").approval_id, "apr_2");
     }
-}
-
-/// `apr_81ac… open command ses_3f0c… npm publish: it asks for more than the session's profile`
-fn line(approval: &pb::Approval) -> String {
-    let Some(decision) = &approval.decision else {
-        return format!(
-            "{}  {}  {}  {}  {}  in {}: {}\n",
-            approval.approval_id,
-            state(approval),
-            kind(approval),
-            approval.session_id,
-            subject(approval),
-            words::shown(&approval.cwd),
-            words::shown(&approval.reason),
-        );
-    };
-    let text =
-        if decision.text.is_empty() { String::new() } else { format!(": {}", words::shown(&decision.text)) };
-    let by = &decision.decided_by;
-    format!("{}  {}  by {by}{text}\n", approval.approval_id, state(approval))
-}
-
-/// Everything that is to be judged.
-fn whole(approval: &pb::Approval) -> String {
-    let profile = approval.profile.clone().unwrap_or_default();
-    let network = profile.network.clone().unwrap_or_default();
-    let mut facts = vec![
-        ("question", approval.approval_id.clone()),
-        ("state", state(approval)),
-        ("about", kind(approval)),
-        ("command", words::shown(&words::command(&approval.argv))),
-        ("directory", words::shown(&approval.cwd)),
-        ("terminal", if approval.tty { "yes" } else { "no" }.to_owned()),
-        ("why", words::shown(&approval.reason)),
-        ("rule", words::shown(&approval.rule)),
-        ("agent says", words::shown(&approval.justification)),
-        ("wants", wants(approval)),
-        ("profile", words::name(profile.kind().as_str_name(), "SANDBOX_KIND_")),
-        ("writable", words::shown(&profile.writable_roots.join(" "))),
-        ("unreadable", words::shown(&profile.deny_read.join(" "))),
-        ("network", words::name(network.mode().as_str_name(), "NETWORK_MODE_")),
-        ("proposes", words::shown(&words::command(&approval.proposed_prefix_rule))),
-        ("session", approval.session_id.clone()),
-        ("process", approval.process_id.to_string()),
-        ("turn", words::shown(&approval.turn_id)),
-    ];
-    if let Some(evidence) = &approval.evidence {
-        let confidence = words::name(evidence.confidence().as_str_name(), "CONFIDENCE_");
-        facts
-            .push(("denial", words::shown(&format!("{confidence}: {} {}", evidence.word, evidence.excerpt))));
-    }
-    if approval.kind() == pb::ApprovalKind::Stdin {
-        facts.push(("input", words::shown(&String::from_utf8_lossy(&approval.input))));
-    }
-    if approval.kind() == pb::ApprovalKind::Network {
-        facts.push(("host", words::shown(&format!("{}:{}", approval.host, approval.port))));
-    }
-    if let Some(decision) = &approval.decision {
-        let verdict = words::name(decision.verdict().as_str_name(), "VERDICT_");
-        facts.push((
-            "answer",
-            format!("{verdict} by {} {}", decision.decided_by, words::shown(&decision.text)),
-        ));
-    }
-    facts.retain(|(_, fact)| !fact.is_empty());
-    facts.iter().map(|(name, fact)| format!("{name:<11} {fact}").trim_end().to_owned() + "\n").collect()
-}
-
-fn wants(approval: &pb::Approval) -> String {
-    let asked = words::name(approval.sandbox_permissions().as_str_name(), "SANDBOX_PERMISSIONS_");
-    let Some(more) = &approval.additional_permissions else { return asked };
-    let mut wants = vec![asked];
-    wants.extend(more.write.iter().map(|path| format!("write {path}")));
-    wants.extend(more.read.iter().map(|path| format!("read {path}")));
-    wants.extend(more.network.then(|| "network".to_owned()));
-    words::shown(&wants.join(", "))
 }
