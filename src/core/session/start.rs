@@ -122,7 +122,8 @@ impl Session {
         let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Reserved) else {
             return;
         };
-        let required = requirement(&self.rights, &assessment, &process.launch.permissions);
+        let required =
+            requirement(&self.rights, &assessment, &process.launch.permissions, self.owner_network.is_some());
         process.launch.assessment = Some(assessment);
         match required {
             Requirement::Forbidden(why) => self.refuse_start(now, id, StartError::Forbidden(why)),
@@ -199,7 +200,9 @@ impl Session {
         let escalated = launch.permissions == Permissions::Escalated && launch.approved;
         let additional = launch.additional().cloned();
         let profile = self.profile(additional.as_ref());
-        let confinement = first_confinement(&profile, trusted || escalated, self.owner_network.is_some());
+        // A granted exception leaves what may not be read; it does not leave the sandbox.
+        let unsandboxed = (trusted || escalated) && self.rights.profile.deny_read.is_empty();
+        let confinement = first_confinement(&profile, unsandboxed, self.owner_network.is_some());
         let frozen = Launched {
             confinement,
             base: self.profile(None),
