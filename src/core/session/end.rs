@@ -64,6 +64,7 @@ impl Session {
             self.timers.stop(&timer);
         }
         self.suspend_review(now, id);
+        self.withdraw_connections(now, |question| question.process == id);
         self.end_attempt(now, id, exit);
     }
 
@@ -79,7 +80,6 @@ impl Session {
             self.timers.stop(&timer);
         }
         self.abandon_input(now, id, Some(InputEnd::Program));
-        self.withdraw_connections(now, |question| question.process == id);
         self.tell_followers_of_exit(id, exit);
         if kill_descendants {
             self.begin_kill(now, id, reason, None);
@@ -103,11 +103,15 @@ impl Session {
         if std::mem::replace(&mut attempt.outputs_closed, true) {
             return;
         }
-        if matches!(process.phase, Phase::Draining { .. }) {
+        // What a denied attempt left behind says nothing of the one that follows it.
+        let latest = process.attempt_number() == number;
+        if latest && matches!(process.phase, Phase::Draining { .. }) {
             self.enter_ended(now, id);
         }
         self.publish(now, Some(id), FeedKind::OutputsClosed { process: id, attempt: number, end });
-        self.judge(id);
+        if latest {
+            self.judge(id);
+        }
         self.check_conditions(now, id);
         self.settle_end(now, id);
     }
@@ -297,7 +301,7 @@ impl Session {
     /// Takes the first step of a ladder as soon as there is something to signal.
     pub(super) fn advance_kill(&mut self, now: Instant, id: ProcessId) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        let alive = process.phase != Phase::Starting && !process.is_gone();
+        let alive = process.phase != Phase::Starting && !process.tree_gone;
         let Some(kill) = process.kill.as_mut().filter(|kill| alive && kill.step == KillStep::Pending) else {
             return;
         };

@@ -84,7 +84,7 @@ impl Session {
         let retriable = process.attempt_number() == AttemptNumber::FIRST
             && process.launch.attended
             && process.kill.is_none()
-            && process.input.committed == 0
+            && process.input.is_untouched()
             && evidence.confidence >= self.limits.min_confidence;
         after_denial(&Denial {
             rights: &self.rights,
@@ -137,13 +137,14 @@ impl Session {
             self.publish(now, Some(id), denied);
             self.tell_progress(id, &[Progress::AttemptDenied { process: id, attempt }]);
         }
-        self.effects.push_back(Effect::KillTree { process: id });
         if let Some(process) = self.processes.get_mut(&id) {
+            if !process.tree_gone {
+                self.effects.push_back(Effect::KillTree { process: id });
+            }
             if let Some(frozen) = &mut process.launch.frozen {
                 frozen.confinement = Confinement::Bypassed;
             }
             process.cursor = 0;
-            process.tree_gone = false;
             process.input.reopen();
         }
         self.spawn(id, AttemptNumber::SECOND);
@@ -154,6 +155,8 @@ impl Session {
         let denied = self.processes.get_mut(&id).and_then(|process| process.launch.denied.take());
         if let Some((exit, _)) = denied {
             self.drain(now, id, exit);
+            // Whoever wants the process to end while there was nothing to signal means also what the attempt left.
+            self.advance_kill(now, id);
         }
     }
 }

@@ -293,9 +293,7 @@ impl Session {
         enforced: Enforced,
         at: Instant,
     ) {
-        let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Starting) else {
-            return;
-        };
+        let Some(process) = self.processes.get_mut(&id).filter(|known| known.awaits(number)) else { return };
         let frozen = process.launch.frozen.as_ref();
         let attempt = AttemptView {
             number,
@@ -310,6 +308,7 @@ impl Session {
         };
         process.attempts.push(attempt.clone());
         process.phase = Phase::Window { since: at };
+        process.tree_gone = false;
         self.set_life_timers(id, number, at);
         let started = FeedKind::AttemptStarted { process: id, attempt: Box::new(attempt.clone()) };
         self.publish(now, Some(id), started);
@@ -366,7 +365,7 @@ impl Session {
         attempt: AttemptNumber,
         error: SpawnError,
     ) {
-        if self.processes.get(&id).is_none_or(|process| process.phase != Phase::Starting) {
+        if !self.processes.get(&id).is_some_and(|process| process.awaits(attempt)) {
             return;
         }
         self.publish(now, Some(id), FeedKind::SpawnFailed { process: id, attempt, error: error.clone() });
@@ -395,7 +394,7 @@ impl Session {
             return;
         }
         attempt.output_end = end;
-        let alive = process.exit().is_none();
+        let alive = process.exit().is_none() && process.attempt_number() == number;
         if let Some(no_output) = process.timeouts.no_output.filter(|_| alive) {
             self.timers.set(Timer::NoOutput(id), now + no_output);
         }

@@ -10,6 +10,7 @@ use super::{
     Answer, CallResult, Condition, ConditionEnd, Effect, Progress, RequestState, Session, WaitEnd, WriteError,
 };
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, TurnId};
+use crate::core::limits::DENIAL_DRAIN;
 use crate::core::process::{Exit, Phase, Process};
 use crate::core::time::Instant;
 
@@ -212,20 +213,22 @@ impl Session {
 
     pub(super) fn tell_progress_so_far(&mut self, call: CallId, process: ProcessId) {
         let Some(known) = self.processes.get(&process) else { return };
+        let mut told = Vec::new();
+        let (first, second) = (known.attempts.first().cloned(), known.attempts.get(1).cloned());
+        if let Some(attempt) = first.clone() {
+            let (argv, cwd) = (known.argv.clone(), known.cwd.clone());
+            told.push(Progress::AttemptStarted { process, attempt });
+            told.push(Progress::Started { process, argv, cwd });
+        }
+        let denied = first.filter(|_| second.is_some() || known.phase == Phase::Starting);
+        told.extend(denied.map(|attempt| Progress::AttemptDenied { process, attempt }));
+        told.extend(second.map(|attempt| Progress::AttemptStarted { process, attempt }));
         if let Phase::Asking { approval } = &known.phase
             && let Some(question) = self.open_question(approval)
         {
-            self.effects.push_back(Effect::Progress { call, progress: Progress::Asking { question } });
+            told.push(Progress::Asking { question });
         }
-        let Some(known) = self.processes.get(&process).filter(|known| !known.attempts.is_empty()) else {
-            return;
-        };
-        let (attempts, argv, cwd) = (known.attempts.clone(), known.argv.clone(), known.cwd.clone());
-        for attempt in attempts {
-            let progress = Progress::AttemptStarted { process, attempt };
-            self.effects.push_back(Effect::Progress { call, progress });
-        }
-        self.effects.push_back(Effect::Progress { call, progress: Progress::Started { process, argv, cwd } });
+        self.effects.extend(told.into_iter().map(|progress| Effect::Progress { call, progress }));
     }
 
     /// Tells every client that follows a process of its end.
@@ -311,8 +314,14 @@ impl Session {
         if !matches!(wait.kind, WaitKind::Condition { .. })
             && self.processes.get(&wait.process).is_some_and(judging)
         {
-            // Its attempt has ended: within 20 ms this call is answered by what that comes to.
-            return;
+            // Its attempt has ended: within 20 ms this call is answered by what that comes to. Only a start that still
+            // has time to wait gets a second attempt.
+            if questions::is_start(&wait.kind)
+                && let Some(process) = self.processes.get_mut(&wait.process)
+            {
+                process.launch.attended = false;
+            }
+            return self.set_yield(now, call, DENIAL_DRAIN);
         }
         match &mut wait.kind {
             WaitKind::Write(_) => self.stop_or_answer_write(now, call, WaitEnd::Yielded),

@@ -2,13 +2,19 @@
 //! caller (`exec`, `poll`, `write`, …) and of the world (`spawned`, `exited`, …), its clock moves only by `advance`.
 
 mod again;
+mod approvals;
+mod asking;
 mod bench;
 mod clean;
+mod connections;
 mod exit;
 mod held;
 mod kill;
 mod life;
+mod product;
 mod random;
+mod retry;
+mod review;
 mod room;
 mod seen;
 mod start;
