@@ -146,6 +146,11 @@ impl Bench {
         self.event(Event::Output { process, attempt, end });
     }
 
+    /// An attempt that may not be the last, and all its descendants, are gone.
+    pub(super) fn tree_gone_of(&mut self, process: ProcessId, attempt: AttemptNumber) {
+        self.event(Event::TreeGone { process, attempt });
+    }
+
     /// The process wants to connect there.
     pub(super) fn connects(&mut self, process: ProcessId, connection: u64, host: &str) {
         let (connection, host) = (ConnectionId(connection), host.to_owned());

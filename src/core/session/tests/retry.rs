@@ -1,1 +1,590 @@
+//! Denied attempts: what is evidence and when, who gets a second attempt, and what ends while one is decided on.
 
+use super::asking::{granular, sandboxed, strict};
+use super::bench::input;
+use super::*;
+use crate::core::approval::{Permissions, Review, Subject, Verdict};
+use crate::core::ids::{AttemptNumber, CallId, ProcessId};
+use crate::core::limits::Limits;
+use crate::core::policy::{ApprovalPolicy, Confinement, Profile, Rights};
+use crate::core::process::{Confidence, EndReason, ExitStatus};
+use crate::core::session::*;
+use crate::core::signal::Signal;
+
+/// A first attempt runs unasked; a second one is asked about.
+fn asks_to_retry() -> Bench {
+    Bench::of(sandboxed(ApprovalPolicy::Granular(granular())))
+}
+
+/// A first attempt is asked about; a second one then is not.
+fn retries_silently() -> Bench {
+    Bench::of(sandboxed(ApprovalPolicy::UnlessTrusted))
+}
+
+/// A denied first attempt, with the question about a second open.
+fn denied(bench: &mut Bench, exec: Exec) -> (CallId, ProcessId) {
+    let (call, process) = bench.running(exec);
+    bench.is_denied(process);
+    bench.tree_gone(process);
+    assert!(matches!(bench.question().subject, Subject::Retry { .. }));
+    (call, process)
+}
+
+/// The denial was surfaced: its result carries evidence and no process, and its end was told once.
+fn assert_surfaced(bench: &Bench, call: CallId) {
+    let result = bench.result(call);
+    assert_eq!((result.end, result.live_process()), (WaitEnd::Exited, None));
+    assert!(result.evidence.is_some(), "{result:?}");
+    assert_eq!((result.attempts.len(), bench.told("process_exited").len()), (1, 1));
+    assert_eq!((bench.spawns(), bench.told("attempt_denied").len()), (1, 0));
+}
+
+#[test]
+fn a_denied_start_that_was_approved_is_retried_once_without_a_sandbox_and_without_a_question() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.output(process, 5);
+    bench.advance(80);
+    bench.dies_of(process, Signal::SYS);
+    bench.closed(process, 5);
+    assert_eq!((bench.spawns(), bench.questions().len(), bench.sandbox(process)), (2, 1, None));
+    bench.spawned(process);
+    bench.output(process, 7);
+    bench.exited(process, 0);
+    bench.closed(process, 7);
+    let result = bench.result(call);
+    assert_eq!((result.attempt, result.from, result.next), (AttemptNumber::SECOND, 0, 7));
+    assert_eq!((result.exit.unwrap().shell_code(), result.evidence.is_none()), (0, true));
+    let [first, second] = &result.attempts[..] else { panic!("{result:?}") };
+    assert!(first.evidence.as_ref().is_some_and(|evidence| evidence.early) && first.output_end == 5);
+    assert_eq!(second.confinement, Confinement::Bypassed);
+    let feed: Vec<String> = bench.feed()[2..].to_vec();
+    assert_eq!(
+        feed,
+        [
+            "0 attempt_started 1",
+            "0 process_started",
+            "0 output 0..5",
+            "80 outputs_closed 5",
+            "80 attempt_denied",
+            "80 attempt_started 2",
+            "80 output 0..7",
+            "80 process_exited 0 Exited",
+            "80 outputs_closed 7",
+        ]
+    );
+}
+
+#[test]
+fn a_denied_start_that_nobody_approved_is_asked_about() {
+    let mut bench = asks_to_retry();
+    let (call, process) = denied(&mut bench, shell());
+    let question = bench.question();
+    assert!(
+        matches!(&question.subject, Subject::Retry { evidence } if evidence.confidence == Confidence::Certain)
+    );
+    assert_eq!(question.permissions, Permissions::Escalated);
+    assert!(!question.allowed.contains(&Verdict::ApproveForSession), "it is about one moment");
+    assert_eq!(bench.state(process), Some(State::Asking));
+    assert!(matches!(bench.progress(call).last(), Some(Progress::Asking { .. })));
+    bench.approves();
+    assert_eq!((bench.spawns(), bench.sandbox(process)), (2, None));
+    bench.spawned(process);
+    bench.finishes(process, 4);
+    assert_eq!(bench.result(call).exit.unwrap().shell_code(), 4);
+    for (event, times) in
+        [("process_started", 1), ("attempt_started", 2), ("attempt_denied", 1), ("process_exited", 1)]
+    {
+        assert_eq!(bench.told(event).len(), times, "{event}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_surfaces_the_denial() {
+    let ends: [fn(&mut Bench); 5] = [
+        Bench::declines,
+        |bench| bench.answers_with(Verdict::AbortTurn),
+        |bench| bench.advance(600_000),
+        |bench| bench.reviews(Review::Deny { text: String::new() }),
+        |bench| bench.reviews(Review::Failed { cause: "crashed".into() }),
+    ];
+    for end in ends {
+        let mut bench = asks_to_retry();
+        let (call, _) = denied(&mut bench, shell());
+        end(&mut bench);
+        assert_surfaced(&bench, call);
+    }
+}
+
+#[test]
+fn whatever_ends_the_call_the_process_or_the_policy_surfaces_the_denial() {
+    let ends: [fn(&mut Bench, ProcessId); 7] = [
+        |bench, _| drop(bench.interrupt("t")),
+        |bench, _| drop(bench.clean()),
+        |bench, process| drop(bench.terminate(process)),
+        |bench, _| bench.rights(sandboxed(ApprovalPolicy::UnlessTrusted)),
+        |bench, _| bench.event(Event::OwnerNetwork { rules: Some(Vec::new()) }),
+        |bench, _| bench.rights(sandboxed(ApprovalPolicy::Never)),
+        |bench, _| drop(bench.call(Call::Close { reason: EndReason::SessionClosed })),
+    ];
+    for end in ends {
+        let mut bench = asks_to_retry();
+        let (call, process) = denied(&mut bench, shell());
+        end(&mut bench, process);
+        assert_surfaced(&bench, call);
+        assert_eq!(bench.open(), 0);
+        assert!(bench.blows(process).is_empty(), "nothing of it was left to signal");
+    }
+}
+
+#[test]
+fn whoever_ends_a_process_that_is_asked_about_also_means_what_its_attempt_left_behind() {
+    let mut bench = asks_to_retry();
+    let (call, process) = bench.running(shell());
+    bench.is_denied(process);
+    let end = bench.terminate(process);
+    assert_surfaced(&bench, call);
+    assert_eq!(bench.blows(process), ["0 TERM Tree"]);
+    assert!(bench.waits(end));
+    bench.tree_gone(process);
+    assert_eq!(bench.report(end).ended.len(), 1);
+}
+
+#[test]
+fn a_one_shot_that_runs_out_of_time_while_it_is_asked_about_is_not_tried_again() {
+    let mut bench = asks_to_retry();
+    let (call, process) = bench.running(shell().one_shot(Some(2_000)));
+    bench.is_denied(process);
+    bench.advance(2_000);
+    assert_surfaced(&bench, call);
+    assert_eq!(bench.blows(process), ["2000 TERM Tree"], "descendants may live");
+}
+
+#[test]
+fn a_one_shot_that_runs_out_of_time_while_it_is_judged_is_not_tried_again() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell().one_shot(Some(100)));
+    bench.advance(99);
+    bench.dies_of(process, Signal::SYS);
+    bench.tree_gone(process);
+    bench.advance(20);
+    assert_eq!(bench.spawns(), 1);
+    bench.advance(50);
+    assert_eq!(bench.result(call).exit.unwrap().reason, EndReason::Signalled, "it had ended before");
+    assert!(bench.blows(process).is_empty());
+}
+
+#[test]
+fn a_second_attempt_has_what_is_left_of_its_life() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell().one_shot(Some(1_000)));
+    bench.advance(100);
+    bench.is_denied(process);
+    bench.tree_gone(process);
+    bench.advance(300);
+    bench.spawned(process);
+    bench.advance(600);
+    assert_eq!(
+        bench.blows(process),
+        ["100 KILL", "1000 TERM Tree"],
+        "the first attempt's rest, then the second"
+    );
+    bench.vanishes(process, Signal::TERM);
+    let exit = bench.result(call).exit.unwrap();
+    assert_eq!((exit.shell_code(), bench.spawns()), (124, 2));
+}
+
+// When.
+
+#[test]
+fn an_exit_at_150_ms_is_early_and_one_at_151_is_late() {
+    for (at, spawns) in [(149, 2), (150, 2), (151, 1)] {
+        let mut bench = retries_silently();
+        let (call, process) = bench.approved(shell());
+        bench.advance(160);
+        let status = ExitStatus::Signal { number: Signal::SYS.number(), core_dumped: false };
+        let reaped = crate::core::time::Instant::from_millis(at);
+        bench.ends(process, status, reaped);
+        bench.closed(process, 0);
+        assert_eq!(bench.spawns(), spawns, "the reaper's time counts: {at} ms");
+        if spawns == 1 {
+            let evidence = bench.result(call).evidence.clone().unwrap();
+            assert!(!evidence.early && bench.result(call).live_process().is_none());
+            assert_eq!(bench.told("attempt_denied").len(), 0);
+        }
+    }
+}
+
+#[test]
+fn trailing_output_is_waited_for_20_ms_and_not_longer() {
+    let mut bench = retries_silently();
+    let (_, process) = bench.approved(shell());
+    bench.advance(10);
+    bench.dies_of(process, Signal::SYS);
+    bench.advance(19);
+    assert_eq!(bench.spawns(), 1);
+    bench.advance(1);
+    assert_eq!(bench.spawns(), 2);
+}
+
+#[test]
+fn a_success_and_an_end_without_a_sandbox_are_not_judged() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.exited(process, 0);
+    assert_eq!(bench.state(process), Some(State::Draining), "nothing is waited for");
+    bench.closed(process, 0);
+    assert!(bench.result(call).evidence.is_none());
+    let mut bench = Bench::new();
+    let (call, process) = bench.running(shell());
+    bench.is_denied(process);
+    assert!(bench.result(call).evidence.is_none());
+    assert_eq!(bench.spawns(), 1);
+}
+
+#[test]
+fn a_death_by_our_hand_is_no_evidence() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.terminate(process);
+    bench.advance(5);
+    bench.vanishes(process, Signal::SYS);
+    let result = bench.result(call);
+    assert_eq!((result.evidence.is_none(), result.exit.unwrap().reason), (true, EndReason::Terminated));
+    assert_eq!((bench.spawns(), bench.state(process)), (1, Some(State::Ended)));
+}
+
+#[test]
+fn a_failure_that_is_no_denial_is_the_result() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.finishes(process, 2);
+    assert_eq!((bench.result(call).exit.unwrap().shell_code(), bench.spawns()), (2, 1));
+}
+
+#[test]
+fn a_late_denial_is_told_with_its_evidence_and_nothing_starts_again() {
+    let mut bench = asks_to_retry();
+    let process = bench.background(shell());
+    let poll = bench.poll(process);
+    bench.advance(1_000);
+    bench.is_denied(process);
+    let result = bench.result(poll);
+    assert!(result.evidence.as_ref().is_some_and(|evidence| !evidence.early));
+    assert_eq!((result.live_process(), bench.spawns(), bench.questions().len()), (None, 1, 0));
+}
+
+// Who.
+
+#[test]
+fn under_never_and_on_request_a_denial_is_surfaced_unasked() {
+    for policy in [ApprovalPolicy::Never, ApprovalPolicy::OnRequest] {
+        let mut bench = Bench::of(sandboxed(policy));
+        let (call, process) = bench.running(shell());
+        bench.is_denied(process);
+        assert_surfaced(&bench, call);
+        assert_eq!(bench.questions().len(), 0);
+    }
+}
+
+#[test]
+fn with_paths_that_may_not_be_read_or_an_owners_network_a_denial_is_surfaced() {
+    let rights = sandboxed(ApprovalPolicy::UnlessTrusted);
+    let profile = Profile { deny_read: vec!["/secret".into()], ..rights.profile.clone() };
+    let mut bench = Bench::of(Rights { profile, ..rights.clone() });
+    let (call, process) = bench.approved(shell());
+    bench.is_denied(process);
+    assert_surfaced(&bench, call);
+    let mut bench = Bench::of(rights);
+    let (call, process) = bench.approved(shell());
+    bench.event(Event::OwnerNetwork { rules: Some(Vec::new()) });
+    bench.is_denied(process);
+    assert_surfaced(&bench, call);
+}
+
+#[test]
+fn strict_review_looks_afresh_at_a_retry_of_what_was_approved() {
+    let mut bench = Bench::of(strict(sandboxed(ApprovalPolicy::UnlessTrusted)));
+    let (_, process) = bench.asked(shell());
+    bench.reviews(Review::Allow { text: String::new() });
+    bench.spawned(process);
+    bench.is_denied(process);
+    assert_eq!((bench.questions().len(), bench.spawns()), (2, 1));
+    assert!(bench.question().strict);
+    bench.reviews(Review::Allow { text: String::new() });
+    assert_eq!(bench.spawns(), 2);
+}
+
+#[test]
+fn evidence_as_sure_as_the_session_wants_leads_to_the_gates() {
+    let limits = Limits { min_confidence: Confidence::Certain, ..Limits::default() };
+    let mut bench = Bench::built(sandboxed(ApprovalPolicy::UnlessTrusted), limits, true);
+    let (_, process) = bench.approved(shell());
+    bench.is_denied(process);
+    assert_eq!(bench.spawns(), 2, "a wait status is certain");
+}
+
+#[test]
+fn nobody_who_waits_no_longer_gets_a_second_attempt() {
+    let ends: [fn(&mut Bench, CallId); 2] =
+        [|bench, _| drop(bench.interrupt("t")), |bench, call| bench.drops(call)];
+    for end in ends {
+        let mut bench = retries_silently();
+        let (call, process) = bench.approved(shell());
+        bench.advance(10);
+        end(&mut bench, call);
+        assert_eq!(bench.state(process), Some(State::Running), "it survives the call");
+        bench.is_denied(process);
+        bench.tree_gone(process);
+        assert_eq!((bench.spawns(), bench.state(process)), (1, Some(State::Ended)));
+        assert!(bench.view(process).unwrap().attempts[0].evidence.is_some());
+    }
+}
+
+#[test]
+fn an_interrupted_start_tells_of_its_survivor() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    let report = bench.interrupt("t");
+    assert_eq!(report.alive, [process]);
+    assert_eq!(
+        (bench.result(call).end, bench.result(call).live_process()),
+        (WaitEnd::Interrupted, Some(process))
+    );
+}
+
+#[test]
+fn an_interrupt_while_the_end_is_judged_stops_a_second_attempt() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.dies_of(process, Signal::SYS);
+    bench.interrupt("t");
+    bench.advance(70);
+    assert_eq!((bench.result(call).end, bench.spawns()), (WaitEnd::Exited, 1));
+}
+
+#[test]
+fn a_start_whose_time_is_over_gets_no_second_attempt_and_a_poll_goes_on_to_its_end() {
+    let limits = Limits { early_window: ms(20_000), ..Limits::default() };
+    let mut bench = Bench::built(sandboxed(ApprovalPolicy::UnlessTrusted), limits, true);
+    let (call, process) = bench.approved(shell().yields(1_000));
+    bench.advance(1_000);
+    assert_eq!(bench.result(call).end, WaitEnd::Yielded);
+    bench.is_denied(process);
+    assert_eq!(bench.spawns(), 1);
+    let (call, process) = bench.approved(shell().yields(1_000));
+    bench.advance(990);
+    bench.dies_of(process, Signal::SYS);
+    bench.advance(60);
+    assert_eq!((bench.result(call).end, bench.spawns()), (WaitEnd::Exited, 2));
+}
+
+#[test]
+fn a_poll_whose_time_is_over_while_an_end_is_judged_is_answered_though_another_attempt_follows() {
+    let limits = Limits { early_window: ms(20_000), ..Limits::default() };
+    let mut bench = Bench::built(sandboxed(ApprovalPolicy::UnlessTrusted), limits, true);
+    let (_, process) = bench.approved(shell().yields(30_000));
+    let poll = bench.poll(process);
+    bench.advance(4_990);
+    bench.dies_of(process, Signal::SYS);
+    bench.advance(20);
+    assert_eq!(bench.spawns(), 2);
+    bench.spawned(process);
+    bench.advance(20);
+    assert_eq!(bench.result(poll).live_process(), Some(process));
+}
+
+#[test]
+fn what_has_taken_input_is_not_run_again() {
+    let deliver: [fn(&mut Bench, ProcessId); 3] = [
+        |bench, process| {
+            bench.write(input(process, "yes"));
+            bench.wrote(process, 3, WriteOutcome::Whole);
+        },
+        |bench, process| {
+            bench.write(input(process, "").eof());
+            bench.wrote(process, 0, WriteOutcome::Whole);
+        },
+        // It may have taken some.
+        |bench, process| drop(bench.write(input(process, "yes"))),
+    ];
+    for deliver in deliver {
+        let mut bench = retries_silently();
+        let (call, process) = bench.approved(shell().stdin());
+        deliver(&mut bench, process);
+        bench.is_denied(process);
+        assert_surfaced(&bench, call);
+    }
+}
+
+#[test]
+fn input_that_nobody_read_goes_to_the_second_attempt_after_a_review() {
+    let mut bench = retries_silently();
+    let (_, process) = bench.approved(shell().stdin());
+    let write = bench.write(input(process, "yes"));
+    bench.wrote(process, 0, WriteOutcome::Broken);
+    bench.is_denied(process);
+    bench.spawned(process);
+    assert!(bench.waits(write), "it is told of the end or of its time");
+    let second = bench.write(input(process, "yes"));
+    assert_eq!(bench.writes(process).len(), 1, "the sandbox is gone, so somebody is asked");
+    bench.approves();
+    assert_eq!(bench.writes(process).len(), 2);
+    bench.wrote(process, 3, WriteOutcome::Whole);
+    bench.advance(250);
+    assert_eq!(bench.result(second).stdin, Some((0, 3)));
+}
+
+// The second attempt.
+
+#[test]
+fn a_second_attempt_that_cannot_start_surfaces_the_denial_of_the_first() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.output(process, 5);
+    bench.dies_of(process, Signal::SYS);
+    bench.closed(process, 5);
+    bench.spawn_fails(process);
+    bench.tree_gone_of(process, AttemptNumber::FIRST);
+    let result = bench.result(call);
+    assert_eq!((result.attempt, result.from, result.next), (AttemptNumber::FIRST, 0, 5));
+    assert!(result.evidence.is_some() && result.attempts.len() == 1);
+    assert_eq!(bench.told("process_exited").len(), 1);
+    assert_eq!(bench.told("spawn_failed").len(), 1);
+    assert_eq!(bench.state(process), Some(State::Ended));
+    bench.advance(600_000);
+    assert_eq!(bench.state(process), None, "nothing holds its tombstone");
+}
+
+#[test]
+fn what_is_gone_before_its_second_attempt_fails_to_start_is_gone() {
+    let mut bench = retries_silently();
+    let (_, process) = bench.approved(shell());
+    bench.is_denied(process);
+    bench.tree_gone_of(process, AttemptNumber::FIRST);
+    let end = bench.terminate(process);
+    bench.spawn_fails(process);
+    assert_eq!(bench.report(end).ended.len(), 1);
+    assert!(bench.blows(process).iter().all(|blow| blow.ends_with("KILL")), "{:?}", bench.blows(process));
+}
+
+#[test]
+fn a_second_attempt_is_judged_no_more() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.is_denied(process);
+    bench.spawned(process);
+    bench.is_denied(process);
+    let result = bench.result(call);
+    assert_eq!((bench.spawns(), result.evidence.is_none(), result.attempts.len()), (2, true, 2));
+}
+
+#[test]
+fn a_kill_that_comes_while_the_second_attempt_is_started_reaches_it() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.is_denied(process);
+    let end = bench.terminate(process);
+    bench.tree_gone_of(process, AttemptNumber::FIRST);
+    assert!(bench.waits(end) && bench.waits(call));
+    bench.spawned(process);
+    assert!(bench.blows(process).contains(&"0 TERM Tree".to_owned()), "{:?}", bench.blows(process));
+    assert_eq!(bench.state(process), Some(State::Stopping));
+    bench.dies_of(process, Signal::TERM);
+    bench.closed(process, 0);
+    assert!(
+        bench.waits(end),
+        "descendants of the second attempt may live: the first's end says nothing of them"
+    );
+    bench.tree_gone(process);
+    assert_eq!(bench.report(end).ended.len(), 1);
+}
+
+#[test]
+fn the_last_output_of_a_denied_attempt_says_nothing_of_the_second() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell());
+    bench.dies_of(process, Signal::SYS);
+    bench.advance(20);
+    bench.spawned(process);
+    bench.output_of(process, AttemptNumber::FIRST, 9);
+    bench.exited(process, 0);
+    bench.event(Event::Closed { process, attempt: AttemptNumber::FIRST, end: 9 });
+    assert!(bench.waits(call) && bench.told("process_exited").is_empty());
+    bench.output(process, 3);
+    bench.closed(process, 3);
+    assert_eq!((bench.result(call).next, bench.told("process_exited").len()), (3, 1));
+}
+
+#[test]
+fn every_call_that_waits_hears_which_attempt_it_collects_and_the_cursor_starts_anew() {
+    let mut bench = retries_silently();
+    let (call, process) = bench.approved(shell().request("r", 1));
+    bench.output(process, 5);
+    let poll = bench.poll(process);
+    bench.event(Event::Read { process, attempt: AttemptNumber::FIRST, to: 5 });
+    bench.dies_of(process, Signal::SYS);
+    bench.closed(process, 5);
+    for waiting in [call, poll] {
+        let collected: Vec<(u8, u64)> = bench
+            .progress(waiting)
+            .into_iter()
+            .filter_map(|progress| match progress {
+                Progress::Collecting { attempt, from, .. } => Some((attempt.get(), *from)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(collected, [(1, 0), (2, 0)]);
+    }
+    bench.spawned(process);
+    bench.event(Event::Read { process, attempt: AttemptNumber::FIRST, to: 99 });
+    assert_eq!(bench.view(process).unwrap().cursor, 0);
+    let repeat = bench.exec(shell().request("r", 1));
+    let told: Vec<&str> = bench
+        .progress(repeat)
+        .into_iter()
+        .map(|progress| match progress {
+            Progress::Collecting { .. } => "collecting",
+            Progress::AttemptStarted { .. } => "attempt",
+            Progress::Started { .. } => "started",
+            Progress::AttemptDenied { .. } => "denied",
+            Progress::Asking { .. } | Progress::Exited { .. } => "else",
+        })
+        .collect();
+    assert_eq!(
+        told,
+        ["collecting", "attempt", "started", "denied", "attempt"],
+        "in the order in which it was"
+    );
+    bench.output(process, 2);
+    bench.finishes(process, 0);
+    for waiting in [call, poll, repeat] {
+        assert_eq!((bench.result(waiting).from, bench.result(waiting).attempts.len()), (0, 2));
+    }
+}
+
+#[test]
+fn a_stray_report_about_the_first_attempt_does_not_start_the_second() {
+    let mut bench = retries_silently();
+    let (_, process) = bench.approved(shell());
+    bench.is_denied(process);
+    bench.event(Event::Spawned {
+        process,
+        attempt: AttemptNumber::FIRST,
+        pid: None,
+        enforced: crate::core::spawn::Enforced::default(),
+        at: bench.now,
+    });
+    assert_eq!(bench.state(process), Some(State::Starting));
+}
+
+#[test]
+fn a_question_about_a_retry_holds_the_slot_of_its_process() {
+    let limits =
+        Limits { processes_max: 1, when_full: crate::core::limits::WhenFull::Reject, ..Limits::default() };
+    let rights = sandboxed(ApprovalPolicy::Granular(granular()));
+    let mut bench = Bench::built(rights, limits, true);
+    denied(&mut bench, shell());
+    let refused = bench.exec(shell());
+    assert_eq!(*bench.start_error(refused), StartError::TableFull { limit: 1 });
+}
