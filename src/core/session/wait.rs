@@ -1,5 +1,6 @@
 //! Calls that wait: starts, writes, polls, conditions; and what ends their waits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use super::timers::Timer;
 use super::{
     Answer, CallResult, Condition, ConditionEnd, Effect, Progress, RequestState, Session, WaitEnd, WriteError,
 };
+use crate::core::approval::Question;
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, TurnId};
 use crate::core::limits::DENIAL_DRAIN;
 use crate::core::process::{Exit, Phase, Process};
@@ -201,14 +203,22 @@ impl Session {
         let Some(wait) = self.waits.get_mut(&first) else { return };
         wait.callers.push(call);
         let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
-        let starts = matches!(wait.kind, WaitKind::Start { .. } | WaitKind::OneShot);
+        let starts = questions::is_start(&wait.kind);
         if self.processes.get(&process).is_some_and(|known| !known.is_undecided()) {
             let progress = Progress::Collecting { process, attempt, from };
             self.effects.push_back(Effect::Progress { call, progress });
         }
         if starts {
             self.tell_progress_so_far(call, process);
+        } else if let Some(question) = self.question_about_input(process, first) {
+            self.effects.push_back(Effect::Progress { call, progress: Progress::Asking { question } });
         }
+    }
+
+    /// The open question about the input that this call brought.
+    fn question_about_input(&self, process: ProcessId, call: CallId) -> Option<Arc<Question>> {
+        let reviewing = self.processes.get(&process)?.input.reviewing.as_ref()?;
+        (reviewing.piece.call == call).then(|| self.open_question(&reviewing.approval)).flatten()
     }
 
     pub(super) fn tell_progress_so_far(&mut self, call: CallId, process: ProcessId) {
