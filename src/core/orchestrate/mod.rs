@@ -20,7 +20,7 @@ mod denial;
 mod input;
 mod requirement;
 #[cfg(test)]
-mod tests;
+pub(in crate::core) mod tests;
 
 pub use confine::{effective_profile, first_confinement};
 pub use denial::{AfterDenial, Denial, Gate, after_denial};

@@ -8,7 +8,7 @@ use crate::core::policy::{
     NetworkRule, Profile, Rights, RuleDecision, RuleMatch, Segment,
 };
 
-const FLAGS: [bool; 2] = [false, true];
+pub(in crate::core) const FLAGS: [bool; 2] = [false, true];
 
 fn policies() -> Vec<ApprovalPolicy> {
     let granular = (0..16).map(|bits| {
@@ -23,7 +23,7 @@ fn policies() -> Vec<ApprovalPolicy> {
     plain.into_iter().chain(granular).collect()
 }
 
-fn profiles() -> Vec<Profile> {
+pub(in crate::core) fn profiles() -> Vec<Profile> {
     let workspace =
         Files::WorkspaceWrite { writable_roots: vec!["/w".into()], protected: vec![".git".into()] };
     let kinds = [
@@ -43,13 +43,13 @@ fn profiles() -> Vec<Profile> {
     kinds.into_iter().flat_map(with).collect()
 }
 
-fn permissions() -> [Permissions; 3] {
+pub(in crate::core) fn permissions() -> [Permissions; 3] {
     let more = Additional { write: vec!["/more".into()], ..Additional::default() };
     [Permissions::Default, Permissions::Escalated, Permissions::Additional(more)]
 }
 
 /// A rule, and whether the command is dangerous.
-type Facts = (Option<RuleDecision>, bool);
+pub(in crate::core) type Facts = (Option<RuleDecision>, bool);
 
 fn facts() -> Vec<Facts> {
     let rules = [None, Some(RuleDecision::Allow), Some(RuleDecision::Prompt), Some(RuleDecision::Forbidden)];
@@ -64,7 +64,7 @@ fn lines() -> Vec<Vec<Facts>> {
     one.chain(two).collect()
 }
 
-fn assessment(line: &[Facts]) -> Assessment {
+pub(in crate::core) fn assessment(line: &[Facts]) -> Assessment {
     let segment = |(rule, danger): &Facts| Segment {
         words: vec!["x".into()],
         rule: rule.map(|decision| RuleMatch { decision, rule: "r:1".into(), justification: None }),
@@ -79,7 +79,7 @@ fn assessment(line: &[Facts]) -> Assessment {
 
 /// What a command comes to, by the letter of the table; a later one is stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Needs {
+pub(in crate::core) enum Needs {
     Skip,
     Ask,
     Forbidden,
@@ -95,7 +95,7 @@ fn if_asked(policy: &ApprovalPolicy, flag: impl Fn(&Granular) -> bool) -> Needs 
 }
 
 /// There is a sandbox to leave: files, network or paths are restricted, and by this service.
-fn restricts(profile: &Profile) -> bool {
+pub(in crate::core) fn restricts(profile: &Profile) -> bool {
     match profile.files {
         Files::External => false,
         Files::ReadOnly | Files::WorkspaceWrite { .. } => true,
@@ -121,7 +121,12 @@ fn segment_needs(rights: &Rights, asks_for_more: bool, (rule, danger): Facts) ->
     }
 }
 
-fn line_needs(rights: &Rights, line: &[Facts], permissions: &Permissions, owner_network: bool) -> Needs {
+pub(in crate::core) fn line_needs(
+    rights: &Rights,
+    line: &[Facts],
+    permissions: &Permissions,
+    owner_network: bool,
+) -> Needs {
     let asks = *permissions != Permissions::Default;
     let more = asks && restricts(&rights.profile);
     let strictest = line.iter().map(|facts| segment_needs(rights, more, *facts)).max().unwrap();
@@ -207,7 +212,12 @@ fn only_a_trusted_line_or_an_approved_escalation_bypasses_and_only_where_nothing
 }
 
 /// The rows of the table of policies, for a denial in the window.
-fn row(policy: &ApprovalPolicy, strict: bool, approved: bool, bypass: bool) -> &'static str {
+pub(in crate::core) fn row(
+    policy: &ApprovalPolicy,
+    strict: bool,
+    approved: bool,
+    bypass: bool,
+) -> &'static str {
     match (policy, strict, approved) {
         (ApprovalPolicy::Never | ApprovalPolicy::OnRequest, ..) => "surface",
         (ApprovalPolicy::Granular(granular), ..) if !granular.sandbox_approval => "surface",

@@ -275,6 +275,17 @@ fn a_client_that_goes_away_takes_its_reviewed_input_along_and_the_next_has_its_t
 }
 
 #[test]
+fn nobody_is_asked_for_a_client_that_went_away_before_its_turn() {
+    let (mut bench, process) = bypassed();
+    asked(&mut bench, input(process, "a").frame());
+    let gone = bench.write(input(process, "b").request("w", 1));
+    bench.drops(gone);
+    bench.declines();
+    assert_eq!((bench.open(), bench.questions().len()), (0, 2));
+    asked(&mut bench, input(process, "b").request("w", 1));
+}
+
+#[test]
 fn a_repeat_of_a_reviewed_write_joins_it_and_hears_of_the_question() {
     let (mut bench, process) = bypassed();
     let first = asked(&mut bench, input(process, "a").request("w", 1));
