@@ -159,9 +159,9 @@ impl Session {
     fn settle_end(&mut self, now: Instant, id: ProcessId) {
         if let Some(process) = self.processes.get(&id)
             && process.kill.is_some()
-            && process.is_gone()
+            && process.tree_gone
         {
-            // Nothing is left to signal; until the feed has told of it, the ladder only waits.
+            // Nothing is left to signal; until its end is judged and the feed has told of it, the ladder only waits.
             let settled = process.is_settled();
             self.timers.stop(&Timer::KillGrace(id));
             self.timers.stop(&Timer::KillReap(id));

@@ -12,6 +12,7 @@ mod held;
 mod kill;
 mod life;
 mod product;
+mod promises;
 mod random;
 mod retry;
 mod review;
@@ -20,6 +21,7 @@ mod seen;
 mod start;
 mod update;
 mod waits;
+mod world;
 mod write;
 
 use bench::{Bench, ms, shell};

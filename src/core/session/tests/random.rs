@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
 use super::bench::input;
-use super::life::{Step, TABLE, live};
+use super::life::{KINDS, Step, TABLE, live};
 use super::*;
 use crate::core::ids::{CallId, ProcessId};
 use crate::core::limits::Limits;
 use crate::core::session::*;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec((0u8..32, any::<u8>(), any::<u16>()), 1..240)
+    prop::collection::vec((0u8..KINDS, any::<u8>(), any::<u16>()), 1..240)
 }
 
 proptest! {
