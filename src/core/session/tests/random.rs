@@ -8,8 +8,10 @@ use proptest::strategy::ValueTree;
 use super::bench::input;
 use super::life::{KINDS, Step, TABLE, live};
 use super::*;
-use crate::core::ids::{CallId, ProcessId};
+use crate::core::approval::{State, Subject, Verdict};
+use crate::core::ids::{AttemptNumber, CallId, ProcessId};
 use crate::core::limits::Limits;
+use crate::core::process::EndReason;
 use crate::core::session::*;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -17,7 +19,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_promises_hold_and_the_same_inputs_have_the_same_effects(steps in steps()) {
@@ -71,37 +73,98 @@ fn the_random_lives_come_to_the_rare_paths() {
         ("interrupted_write", 0),
         ("held", 0),
         ("gone", 0),
+        ("retried", 0),
+        ("retry_asked", 0),
+        ("retry_declined", 0),
+        ("retry_spawn_failed", 0),
+        ("denial_surfaced", 0),
+        ("denied_late", 0),
+        ("forbidden", 0),
+        ("aborted", 0),
+        ("expired", 0),
+        ("stale_start", 0),
+        ("stale_input", 0),
+        ("input_asked", 0),
+        ("input_declined", 0),
+        ("new_terminal", 0),
+        ("connection_asked", 0),
+        ("connection_refused", 0),
+        ("answered_late", 0),
+        ("rule_failed", 0),
+        ("review_failed", 0),
+        ("full_after_approval", 0),
     ]);
-    for _ in 0..200 {
+    for _ in 0..1_000 {
         let steps = steps().new_tree(&mut runner).unwrap().current();
-        for (_, effect) in live(&steps).bench.effects {
-            let path = match effect {
-                Effect::StopWrite { .. } => "stopped_write",
-                Effect::Publish(FeedEvent { kind: FeedKind::ProcessExited { exit, .. }, .. })
-                    if exit.reason == crate::core::process::EndReason::Pruned =>
-                {
-                    "pruned"
-                }
-                Effect::Reply { answer, .. } => match answer {
-                    Answer::Exec(Err(StartError::TableFull { .. })) => "table_full",
-                    Answer::Exec(Ok(result)) if result.end == WaitEnd::OneShotInterrupted => {
-                        "one_shot_interrupted"
-                    }
-                    Answer::Write(Ok(result)) if result.end == WaitEnd::Interrupted => "interrupted_write",
-                    Answer::Write(Ok(result)) | Answer::Exec(Ok(result)) if !result.paused.is_zero() => {
-                        "held"
-                    }
-                    Answer::Write(Err(WriteError::OffsetGap { .. })) => "offset_gap",
-                    Answer::Write(Err(WriteError::Target(TargetError::Gone { .. }))) => "gone",
-                    Answer::Terminate(Ok(report)) | Answer::Ended(report) if !report.survivors.is_empty() => {
-                        "survivors"
-                    }
-                    _ => continue,
-                },
-                _ => continue,
-            };
+        let bench = live(&steps).bench;
+        for path in bench.effects.iter().flat_map(|(_, effect)| rare(effect)) {
             *seen.entry(path).or_default() += 1;
         }
+        let full = bench.told("start_refused").iter().filter(|line| line.contains("live processes")).count();
+        *seen.entry("full_after_approval").or_default() += full;
     }
     assert!(seen.values().all(|times| *times > 0), "{seen:?}");
+}
+
+/// Which rare paths an effect shows.
+fn rare(effect: &Effect) -> Option<&'static str> {
+    match effect {
+        Effect::StopWrite { .. } => Some("stopped_write"),
+        Effect::Connect { answer: Err(ConnectionRefused::NotApproved { .. }), .. } => {
+            Some("connection_refused")
+        }
+        Effect::Ask { question } => match question.subject {
+            Subject::Retry { .. } => Some("retry_asked"),
+            Subject::Input { .. } => Some("input_asked"),
+            Subject::Connection { .. } => Some("connection_asked"),
+            Subject::Command => None,
+        },
+        Effect::Publish(event) => rare_event(&event.kind),
+        Effect::Reply { answer, .. } => rare_answer(answer),
+        _ => None,
+    }
+}
+
+fn rare_event(kind: &FeedKind) -> Option<&'static str> {
+    match kind {
+        FeedKind::AttemptDenied { .. } => Some("retried"),
+        FeedKind::SpawnFailed { attempt: AttemptNumber::SECOND, .. } => Some("retry_spawn_failed"),
+        FeedKind::ProcessExited { exit, .. } if exit.reason == EndReason::Pruned => Some("pruned"),
+        FeedKind::ProcessExited { evidence: Some(evidence), .. } => {
+            Some(if evidence.early { "denial_surfaced" } else { "denied_late" })
+        }
+        FeedKind::ApprovalDecided(approval) => match (&approval.state, &approval.question.subject) {
+            (State::Expired { .. }, _) => Some("expired"),
+            (State::ReviewFailed { .. }, _) => Some("review_failed"),
+            (State::Decided(decision), _) if decision.verdict == Verdict::AbortTurn => Some("aborted"),
+            (State::Decided(decision), Subject::Retry { .. }) if !decision.verdict.approves() => {
+                Some("retry_declined")
+            }
+            (State::Decided(decision), Subject::Input { .. }) if !decision.verdict.approves() => {
+                Some("input_declined")
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn rare_answer(answer: &Answer) -> Option<&'static str> {
+    let path = match answer {
+        Answer::Exec(Err(StartError::TableFull { .. })) => "table_full",
+        Answer::Exec(Err(StartError::Forbidden(_))) => "forbidden",
+        Answer::Exec(Err(StartError::NotApproved(NotApproved::Stale { .. }))) => "stale_start",
+        Answer::Exec(Ok(result)) if result.end == WaitEnd::OneShotInterrupted => "one_shot_interrupted",
+        Answer::Write(Ok(result)) if result.end == WaitEnd::Interrupted => "interrupted_write",
+        Answer::Write(Ok(result)) | Answer::Exec(Ok(result)) if !result.paused.is_zero() => "held",
+        Answer::Write(Err(WriteError::OffsetGap { .. })) => "offset_gap",
+        Answer::Write(Err(WriteError::NewTerminal { .. })) => "new_terminal",
+        Answer::Write(Err(WriteError::NotApproved(NotApproved::Stale { .. }))) => "stale_input",
+        Answer::Write(Err(WriteError::Target(TargetError::Gone { .. }))) => "gone",
+        Answer::Decided(Err(DecideError::NotOpen { .. })) => "answered_late",
+        Answer::Decided(Err(DecideError::Rule { .. })) => "rule_failed",
+        Answer::Terminate(Ok(report)) | Answer::Ended(report) if !report.survivors.is_empty() => "survivors",
+        _ => return None,
+    };
+    Some(path)
 }
