@@ -56,10 +56,10 @@ pub(super) struct Life {
 fn rights(choice: u16) -> Rights {
     let cautious = sandboxed(ApprovalPolicy::UnlessTrusted);
     let on_request = sandboxed(ApprovalPolicy::OnRequest);
-    match choice % 9 {
+    match choice % 12 {
         0 => Rights::unrestricted(),
-        1 => cautious,
-        2 => sandboxed(ApprovalPolicy::Granular(granular())),
+        1 | 9 => cautious,
+        2 | 10 | 11 => sandboxed(ApprovalPolicy::Granular(granular())),
         3 => on_request,
         4 => sandboxed(ApprovalPolicy::Never),
         5 => strict(cautious),
@@ -324,9 +324,35 @@ impl Life {
                 let rules = (choice & 16 != 0).then(Vec::new);
                 self.bench.event(Event::OwnerNetwork { rules });
             }
-            23 if choice & 15 == 0 => self.bench.advance(600_000),
+            22 if choice & 15 == 1 => self.bench.advance(600_000),
+            22 | 23 => self.denied_start(choice),
             _ => self.exec(choice),
         }
+    }
+
+    /// A start that is approved if it must be, and is denied at a critical instant.
+    fn denied_start(&mut self, choice: u16) {
+        let known: BTreeSet<ProcessId> = self.children.keys().copied().collect();
+        let asked = self.promises.open.clone();
+        self.exec(choice);
+        self.world(LOOKED_UP, ProcessId::new(1_000).expect("an id"), 0);
+        self.look();
+        if let Some(approval) = self.promises.open.difference(&asked).next().cloned() {
+            self.decide(approval, Verdict::Approve);
+        }
+        let Some(process) = self.children.keys().copied().find(|process| !known.contains(process)) else {
+            return;
+        };
+        self.world(SPAWN, process, 1);
+        self.look();
+        if choice & 0x4000 != 0 {
+            self.ask(Call::Write(input(process, "0123456789").frame()));
+        }
+        let instants = [0, 1, 149, 150, 151];
+        self.bench.advance(instants[usize::from(choice >> 8) % instants.len()]);
+        self.look();
+        self.world(EXIT, process, 4);
+        self.look();
     }
 
     fn decide(&mut self, approval: ApprovalId, verdict: Verdict) {

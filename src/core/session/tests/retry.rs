@@ -6,7 +6,7 @@ use super::*;
 use crate::core::approval::{Permissions, Review, Subject, Verdict};
 use crate::core::ids::{AttemptNumber, CallId, ProcessId};
 use crate::core::limits::Limits;
-use crate::core::policy::{ApprovalPolicy, Confinement, Profile, Rights};
+use crate::core::policy::{Additional, ApprovalPolicy, Confinement, Profile, Rights};
 use crate::core::process::{Confidence, EndReason, ExitStatus};
 use crate::core::session::*;
 use crate::core::signal::Signal;
@@ -433,6 +433,30 @@ fn input_that_nobody_read_goes_to_the_second_attempt_after_a_review() {
     bench.wrote(process, 3, WriteOutcome::Whole);
     bench.advance(250);
     assert_eq!(bench.result(second).stdin, Some((0, 3)));
+}
+
+#[test]
+fn input_that_is_asked_about_when_its_attempt_is_denied_is_asked_about_anew() {
+    let mut bench = retries_silently();
+    let more = Additional { write: vec!["/more".into()], ..Additional::default() };
+    let (_, process) = bench.approved(shell().stdin().asks_for(Permissions::Additional(more)));
+    let write = bench.write(input(process, "yes"));
+    let first = bench.question();
+    assert!(matches!(first.subject, Subject::Input { .. }));
+    bench.dies_of(process, Signal::SYS);
+    assert_eq!(bench.open(), 0, "the answer would be for an attempt that is no more");
+    bench.closed(process, 0);
+    bench.spawned(process);
+    assert_eq!(bench.open(), 1);
+    assert_eq!(bench.question().permissions, Permissions::Escalated, "it runs without a sandbox now");
+    let late = bench.decide(&first.id, Verdict::Approve);
+    assert!(
+        matches!(bench.decided(late), Err(DecideError::NotOpen { .. })) && bench.writes(process).is_empty()
+    );
+    bench.approves();
+    bench.wrote(process, 3, WriteOutcome::Whole);
+    bench.advance(250);
+    assert_eq!(bench.result(write).stdin, Some((0, 3)));
 }
 
 // The second attempt.
