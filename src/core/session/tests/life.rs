@@ -14,6 +14,7 @@ use crate::core::limits::{Limits, PROTECTED_PROCESSES};
 use crate::core::policy::{
     Additional, ApprovalPolicy, Network, NetworkDecision, NetworkRule, Profile, Rights, RuleDecision,
 };
+use crate::core::process::Phase;
 use crate::core::session::*;
 use crate::core::signal::{Scope, Signal};
 
@@ -38,6 +39,8 @@ pub(super) struct Life {
     named: BTreeSet<CallId>,
     dropped: BTreeSet<CallId>,
     answered: BTreeSet<CallId>,
+    /// Processes that were signalled or killed since their latest attempt.
+    struck: BTreeSet<ProcessId>,
     pub(super) surveys: BTreeSet<ProcessId>,
     pub(super) controls: BTreeSet<CallId>,
     pub(super) watches: BTreeMap<CallId, (ProcessId, AttemptNumber)>,
@@ -90,6 +93,7 @@ impl Life {
             named: BTreeSet::new(),
             dropped: BTreeSet::new(),
             answered: BTreeSet::new(),
+            struck: BTreeSet::new(),
             surveys: BTreeSet::new(),
             controls: BTreeSet::new(),
             watches: BTreeMap::new(),
@@ -139,6 +143,7 @@ impl Life {
                     let latest = self.child(process).latest();
                     let gone = latest.exited.is_some() && latest.gone;
                     assert!(latest.spawned_at.is_some() && !gone, "{process} cannot be signalled");
+                    self.struck.insert(process);
                 }
                 Effect::Survey { process } => drop(self.surveys.insert(process)),
                 Effect::Watch { wait, process, attempt, .. } => {
@@ -147,6 +152,7 @@ impl Life {
                 Effect::Unwatch { wait } => drop(self.watches.remove(&wait)),
                 Effect::Forget { process } => {
                     self.children.remove(&process);
+                    self.struck.remove(&process);
                     self.promises.on_forget(process);
                 }
                 Effect::Reply { call, answer } => self.reply(call, &answer),
@@ -158,6 +164,15 @@ impl Life {
         let occupied = session.processes.values().filter(|process| process.occupies_slot()).count();
         assert!(occupied <= TABLE, "{occupied} slots are taken");
         assert_eq!(session.view().open_questions, self.promises.open.len());
+        for process in session.processes.values() {
+            let asks = if let Phase::Asking { approval } = &process.phase { Some(approval) } else { None };
+            let reviews = process.input.reviewing.as_ref().map(|reviewing| &reviewing.approval);
+            let mut waits_for = asks.into_iter().chain(reviews);
+            assert!(
+                waits_for.all(|approval| self.promises.open.contains(approval)),
+                "{process:?} waits for nothing"
+            );
+        }
     }
 
     fn spawns(&mut self, process: ProcessId, attempt: AttemptNumber, sandboxed: bool) {
@@ -166,6 +181,7 @@ impl Life {
             let child = self.children.get_mut(&process).expect("a process the host knows");
             self.promises.on_second(session, process, child, sandboxed);
             child.attempts.push(Attempt::new(sandboxed));
+            self.struck.remove(&process);
             return;
         }
         let known = session.processes.get(&process);
@@ -427,6 +443,11 @@ impl Life {
     /// Faults stop, everything exits, everything is cleaned: then every call that is still there has its answer.
     fn finish(&mut self) {
         self.ask(Call::Clean);
+        for (process, child) in &self.children {
+            let latest = child.latest();
+            let lives = latest.spawned_at.is_some() && !(latest.exited.is_some() && latest.gone);
+            assert!(!lives || self.struck.contains(process), "{process} was not cleaned: {child:?}");
+        }
         while let Some(call) = self.rules.pop_first() {
             self.bench.event(Event::RuleAdded { call, result: Ok(()) });
         }
