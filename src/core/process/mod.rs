@@ -191,7 +191,7 @@ impl Process {
     }
 
     /// Whether this attempt, and no other, is being started.
-    pub(crate) fn awaits(&self, attempt: AttemptNumber) -> bool {
+    pub(crate) fn expects_start_of(&self, attempt: AttemptNumber) -> bool {
         let next = if self.attempts.is_empty() { AttemptNumber::FIRST } else { AttemptNumber::SECOND };
         self.phase == Phase::Starting && attempt == next
     }

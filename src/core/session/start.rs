@@ -293,7 +293,9 @@ impl Session {
         enforced: Enforced,
         at: Instant,
     ) {
-        let Some(process) = self.processes.get_mut(&id).filter(|known| known.awaits(number)) else { return };
+        let Some(process) = self.processes.get_mut(&id).filter(|known| known.expects_start_of(number)) else {
+            return;
+        };
         let frozen = process.launch.frozen.as_ref();
         let attempt = AttemptView {
             number,
@@ -365,7 +367,7 @@ impl Session {
         attempt: AttemptNumber,
         error: SpawnError,
     ) {
-        if !self.processes.get(&id).is_some_and(|process| process.awaits(attempt)) {
+        if !self.processes.get(&id).is_some_and(|process| process.expects_start_of(attempt)) {
             return;
         }
         self.publish(now, Some(id), FeedKind::SpawnFailed { process: id, attempt, error: error.clone() });

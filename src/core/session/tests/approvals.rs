@@ -374,6 +374,23 @@ fn what_a_reviewer_leaves_to_a_person_is_declined_where_no_person_may_be_asked()
     assert_gone(&mut bench, process);
 }
 
+#[test]
+fn what_a_reviewer_leaves_to_a_person_is_declined_where_a_person_may_not_be_asked_about_such() {
+    let rights = |granular| strict(sandboxed(ApprovalPolicy::Granular(granular)));
+    let mut bench = Bench::of(rights(Granular { sandbox_approval: false, ..granular() }));
+    let (call, _) = bench.asked(shell());
+    bench.reviews(Review::AskPerson);
+    assert!(matches!(refusal(&bench, call), NotApproved::Declined { .. }));
+    let mut bench = Bench::of(rights(Granular { stdin: false, ..granular() }));
+    let (_, process) = bench.asked(shell().stdin());
+    bench.reviews(Review::AskPerson);
+    bench.approves();
+    bench.spawned(process);
+    let write = bench.write(input(process, "a"));
+    bench.reviews(Review::AskPerson);
+    assert!(matches!(bench.write_error(write), WriteError::NotApproved(NotApproved::Declined { .. })));
+}
+
 // Policy.
 
 #[test]

@@ -61,7 +61,7 @@ fn a_connection_that_no_rule_matches_is_held_until_it_is_answered() {
 fn connections_to_one_place_share_a_question_and_other_ports_do_not() {
     let (mut bench, process) = live(ApprovalPolicy::OnRequest);
     bench.connects(process, 1, "new.example");
-    bench.connects(process, 2, "new.example");
+    bench.connects(process, 2, "New.Example");
     let (connection, host) = (ConnectionId(3), "new.example".to_owned());
     bench.event(Event::Connecting { process, connection, host, port: 80 });
     assert_eq!(bench.open(), 2);

@@ -5,14 +5,18 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use super::bench::input;
+use super::asking::{granular, sandboxed};
+use super::bench::{input, unmatched};
 use super::life::{KINDS, Step, TABLE, live};
 use super::*;
 use crate::core::approval::{State, Subject, Verdict};
 use crate::core::ids::{AttemptNumber, CallId, ProcessId};
 use crate::core::limits::Limits;
+use crate::core::policy::ApprovalPolicy;
 use crate::core::process::EndReason;
 use crate::core::session::*;
+use crate::core::signal::Signal;
+use crate::core::spawn::Enforced;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((0u8..KINDS, any::<u8>(), any::<u16>()), 1..240)
@@ -29,27 +33,42 @@ proptest! {
 
     #[test]
     fn a_spawner_that_breaks_its_contract_panics_nobody(steps in steps()) {
-        let mut bench = Bench::with(Limits { processes_max: TABLE, ..Limits::default() });
+        let limits = Limits { processes_max: TABLE, ..Limits::default() };
+        let rights = [sandboxed(ApprovalPolicy::UnlessTrusted), sandboxed(ApprovalPolicy::Granular(granular()))];
+        let mut bench = Bench::built(rights[steps.len() & 1].clone(), limits, true);
         let mut process = ProcessId::new(1_000).unwrap();
         for (kind, whom, choice) in steps {
             let (end, writes) = (u64::from(choice), bench.writes(process).len());
-            match kind % 16 {
+            let attempt = if choice & 1 == 0 { AttemptNumber::FIRST } else { AttemptNumber::SECOND };
+            match kind % 20 {
                 0 | 1 => {
                     let call = bench.exec(shell().stdin());
-                    process = if bench.waits(call) { bench.process_of(call) } else { process };
+                    process = if bench.waits(call) { bench.session.waits[&call].process } else { process };
                 }
-                2 => bench.spawned(process),
+                2 => bench.event(Event::Spawned {
+                    process,
+                    attempt,
+                    pid: None,
+                    enforced: Enforced::default(),
+                    at: bench.now,
+                }),
                 3 => bench.spawn_fails(process),
-                4 => bench.output(process, end),
+                4 => bench.output_of(process, attempt, end),
                 5 => bench.exited(process, i32::from(whom)),
-                6 => bench.closed(process, end),
-                7 => bench.tree_gone(process),
+                6 => bench.event(Event::Closed { process, attempt, end }),
+                7 => bench.tree_gone_of(process, attempt),
                 8 if writes > 0 => bench.wrote(process, end, WriteOutcome::Whole),
                 9 => bench.surveyed(process, &["x"]),
                 10 => drop(bench.write(input(process, "abc"))),
                 11 => bench.event(Event::Watched { wait: CallId(end), outcome: WatchOutcome::Ended { at: 0 } }),
                 12 => bench.drops(CallId(end & 31)),
                 13 => drop(bench.terminate(process)),
+                14 if bench.open() > 0 => bench.decides_any(),
+                15 => bench.dies_of(process, Signal::SYS),
+                16 => bench.event(Event::Excerpt { process, attempt, output: bytes::Bytes::new() }),
+                17 => bench.event(Event::Assessed { process, assessment: unmatched() }),
+                18 => bench.event(Event::RuleAdded { call: CallId(end & 31), result: Ok(()) }),
+                19 => bench.connects(process, end & 7, "x.example"),
                 _ => bench.advance(u64::from(choice & 1023)),
             }
         }

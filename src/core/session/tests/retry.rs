@@ -120,12 +120,18 @@ fn an_answer_that_is_no_surfaces_the_denial() {
 fn whatever_ends_the_call_the_process_or_the_policy_surfaces_the_denial() {
     let ends: [fn(&mut Bench, ProcessId); 7] = [
         |bench, _| drop(bench.interrupt("t")),
-        |bench, _| drop(bench.clean()),
-        |bench, process| drop(bench.terminate(process)),
+        |bench, _| {
+            bench.clean();
+        },
+        |bench, process| {
+            bench.terminate(process);
+        },
         |bench, _| bench.rights(sandboxed(ApprovalPolicy::UnlessTrusted)),
         |bench, _| bench.event(Event::OwnerNetwork { rules: Some(Vec::new()) }),
         |bench, _| bench.rights(sandboxed(ApprovalPolicy::Never)),
-        |bench, _| drop(bench.call(Call::Close { reason: EndReason::SessionClosed })),
+        |bench, _| {
+            bench.call(Call::Close { reason: EndReason::SessionClosed });
+        },
     ];
     for end in ends {
         let mut bench = asks_to_retry();
@@ -406,7 +412,9 @@ fn what_has_taken_input_is_not_run_again() {
             bench.wrote(process, 0, WriteOutcome::Whole);
         },
         // It may have taken some.
-        |bench, process| drop(bench.write(input(process, "yes"))),
+        |bench, process| {
+            bench.write(input(process, "yes"));
+        },
     ];
     for deliver in deliver {
         let mut bench = retries_silently();
