@@ -174,4 +174,38 @@ impl Bench {
         assert_eq!(told.next(), None, "a connection is answered once");
         first
     }
+
+    /// Why a start was not approved.
+    pub(super) fn refusal(&self, call: CallId) -> &NotApproved {
+        match self.start_error(call) {
+            StartError::NotApproved(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Nothing of a start is left, and nothing ever ran.
+    pub(super) fn assert_nothing_of(&mut self, process: ProcessId) {
+        assert_eq!((self.spawns(), self.open(), self.state(process)), (0, 0, None));
+        assert!(self.session.processes.is_empty() && self.session.requests.is_empty());
+        assert_eq!(self.session.next_deadline(), None, "a timer is left behind");
+    }
+}
+
+/// Everything is asked about.
+pub(super) fn wary() -> Bench {
+    Bench::of(sandboxed(ApprovalPolicy::UnlessTrusted))
+}
+
+/// A first attempt is asked about; a second one then is not.
+pub(super) fn retries_silently() -> Bench {
+    Bench::of(sandboxed(ApprovalPolicy::UnlessTrusted))
+}
+
+/// The denial was surfaced: its result carries evidence and no process, and its end was told once.
+pub(super) fn assert_surfaced(bench: &Bench, call: CallId) {
+    let result = bench.result(call);
+    assert_eq!((result.end, result.live_process()), (WaitEnd::Exited, None));
+    assert!(result.evidence.is_some(), "{result:?}");
+    assert_eq!((result.attempts.len(), bench.told("process_exited").len()), (1, 1));
+    assert_eq!((bench.spawns(), bench.told("attempt_denied").len()), (1, 0));
 }
