@@ -5,6 +5,7 @@ mod again;
 mod approvals;
 mod asking;
 mod bench;
+mod callers;
 mod clean;
 mod connections;
 mod exit;
