@@ -145,7 +145,7 @@ pub fn explain(args: &[String]) -> Result<String, ExplainError> {
         out.put("segment", &of_segment(segment));
     }
     out.put("rights", &of_rights(&rights, owner));
-    let required = requirement(&rights, &assessment, &permissions);
+    let required = requirement(&rights, &assessment, &permissions, owner);
     out.put("requirement", &of_requirement(&required));
     if matches!(required, Requirement::Forbidden(_)) {
         return Ok(out.0);

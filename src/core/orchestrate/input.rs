@@ -51,6 +51,10 @@ pub enum NewTerminal {
 
 /// Compares what was frozen with the rights now. `base` is the session's profile now, with its roots. The first row that
 /// matches decides.
+///
+/// A path of `deny_read` is new if the session did not have it at the launch: one that an approved grant made an exception
+/// of, or that somebody else's sandbox answers for, was known then, and no new terminal would be stricter. The review that
+/// only strict review wants is the automatic reviewer's, which every policy has; the others are questions.
 pub fn input_review(
     launched: &Launched,
     rights: &Rights,
@@ -64,8 +68,9 @@ pub fn input_review(
     if launched.owner_network.as_deref() != owner_network {
         return InputReview::Refused(NewTerminal::OwnerNetwork);
     }
-    let denied = launched.confinement.profile().map_or(&[][..], |profile| &profile.deny_read);
-    if base.deny_read.iter().any(|path| !denied.contains(path)) {
+    let enforced = launched.confinement.profile().map_or(&[][..], |profile| &profile.deny_read);
+    let known = |path| enforced.contains(path) || (!unsandboxed && launched.base.deny_read.contains(path));
+    if !base.deny_read.iter().all(known) {
         return InputReview::Refused(NewTerminal::DenyRead);
     }
     let permissions = if unsandboxed || *base != launched.base {

@@ -19,6 +19,8 @@ mod confine;
 mod denial;
 mod input;
 mod requirement;
+#[cfg(test)]
+pub(in crate::core) mod tests;
 
 pub use confine::{effective_profile, first_confinement};
 pub use denial::{AfterDenial, Denial, Gate, after_denial};

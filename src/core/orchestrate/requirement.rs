@@ -1,5 +1,6 @@
 //! What a command needs before it may start.
 
+use super::confine::can_bypass;
 use crate::core::approval::Permissions;
 use crate::core::policy::{ApprovalPolicy, Assessment, Files, Granular, Rights, RuleDecision, Segment};
 
@@ -82,7 +83,17 @@ enum Needs {
 }
 
 /// What a command needs, by what the rules say of it and what its session's rights are. The strictest segment decides.
-pub fn requirement(rights: &Rights, assessment: &Assessment, permissions: &Permissions) -> Requirement {
+///
+/// Where more than the profile is asked for, and the policy rejects such questions, the command is forbidden whatever the
+/// rules say of it, also where the profile restricts nothing. A rule trusts a command and not what is asked for on top of
+/// the profile: grants need an answer also for a trusted line, unless its sandbox is left aside anyway. Questions about
+/// danger go by the flag of those about the sandbox, for no rule led to them.
+pub fn requirement(
+    rights: &Rights,
+    assessment: &Assessment,
+    permissions: &Permissions,
+    owner_network: bool,
+) -> Requirement {
     if *permissions != Permissions::Default && !allows(&rights.policy, |granular| granular.sandbox_approval) {
         // A rule's own refusal tells more.
         let by_rule = assessment.segments.iter().find_map(forbidden_by_rule);
@@ -96,6 +107,13 @@ pub fn requirement(rights: &Rights, assessment: &Assessment, permissions: &Permi
             Needs::Approval(why) => reason = reason.max(Some(why)),
             Needs::Refusal(why) => refusal = refusal.or(Some(why)),
         }
+    }
+    if let Permissions::Additional(_) = permissions
+        && assessment.is_trusted()
+        && is_restricted(rights)
+        && !can_bypass(&rights.profile, owner_network)
+    {
+        reason = Some(Reason::Escalation);
     }
     match (refusal, reason) {
         (Some(why), _) => Requirement::Forbidden(why),

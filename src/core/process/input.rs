@@ -85,9 +85,14 @@ impl Input {
         Self { present, committed: 0, ended: None, queue: VecDeque::new(), active: None, reviewing: None }
     }
 
-    /// Another attempt takes it: what the program of the last one closed is open again.
+    /// Another attempt takes it, untouched: what the program of the last one closed is open again.
     pub(crate) fn reopen(&mut self) {
-        self.ended = self.ended.filter(|ended| *ended == InputEnd::Eof);
+        self.ended = None;
+    }
+
+    /// Whether nothing of it can have reached a program: neither bytes nor an end.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.committed == 0 && self.active.is_none() && self.ended != Some(InputEnd::Eof)
     }
 
     /// Whether input may still be sent.

@@ -190,6 +190,12 @@ impl Process {
         self.attempts.is_empty() && matches!(self.phase, Phase::Reserved | Phase::Asking { .. })
     }
 
+    /// Whether this attempt, and no other, is being started.
+    pub(crate) fn expects_start_of(&self, attempt: AttemptNumber) -> bool {
+        let next = if self.attempts.is_empty() { AttemptNumber::FIRST } else { AttemptNumber::SECOND };
+        self.phase == Phase::Starting && attempt == next
+    }
+
     /// Whether an attempt of it is alive, as far as is known.
     pub(crate) fn is_alive(&self) -> bool {
         matches!(self.phase, Phase::Window { .. } | Phase::Running { .. })

@@ -64,6 +64,7 @@ impl Session {
             self.timers.stop(&timer);
         }
         self.suspend_review(now, id);
+        self.withdraw_connections(now, |question| question.process == id);
         self.end_attempt(now, id, exit);
     }
 
@@ -79,7 +80,6 @@ impl Session {
             self.timers.stop(&timer);
         }
         self.abandon_input(now, id, Some(InputEnd::Program));
-        self.withdraw_connections(now, |question| question.process == id);
         self.tell_followers_of_exit(id, exit);
         if kill_descendants {
             self.begin_kill(now, id, reason, None);
@@ -105,11 +105,15 @@ impl Session {
         if std::mem::replace(&mut attempt.outputs_closed, true) {
             return;
         }
-        if matches!(process.phase, Phase::Draining { .. }) {
+        // What a denied attempt left behind says nothing of the one that follows it.
+        let latest = process.attempt_number() == number;
+        if latest && matches!(process.phase, Phase::Draining { .. }) {
             self.enter_ended(now, id);
         }
         self.publish(now, Some(id), FeedKind::OutputsClosed { process: id, attempt: number, end });
-        self.judge(id);
+        if latest {
+            self.judge(id);
+        }
         self.check_conditions(now, id);
         self.settle_end(now, id);
     }
@@ -157,9 +161,9 @@ impl Session {
     fn settle_end(&mut self, now: Instant, id: ProcessId) {
         if let Some(process) = self.processes.get(&id)
             && process.kill.is_some()
-            && process.is_gone()
+            && process.tree_gone()
         {
-            // Nothing is left to signal; until the feed has told of it, the ladder only waits.
+            // Nothing is left to signal; until its end is judged and the feed has told of it, the ladder only waits.
             let settled = process.is_settled();
             self.timers.stop(&Timer::KillGrace(id));
             self.timers.stop(&Timer::KillReap(id));
@@ -299,7 +303,7 @@ impl Session {
     /// Takes the first step of a ladder as soon as there is something to signal.
     pub(super) fn advance_kill(&mut self, now: Instant, id: ProcessId) {
         let Some(process) = self.processes.get_mut(&id) else { return };
-        let alive = process.phase != Phase::Starting && !process.is_gone();
+        let alive = process.phase != Phase::Starting && !process.tree_gone();
         let Some(kill) = process.kill.as_mut().filter(|kill| alive && kill.step == KillStep::Pending) else {
             return;
         };
@@ -349,6 +353,8 @@ impl Session {
     pub(super) fn on_tree_gone(&mut self, now: Instant, id: ProcessId, number: AttemptNumber) {
         let Some(process) = self.processes.get_mut(&id) else { return };
         process.trees_gone.insert(number);
+        // Only a first attempt has a proxied network: whoever was asked about a connection of the process was asked for it.
+        self.withdraw_connections(now, |question| question.process == id);
         self.settle_end(now, id);
     }
 

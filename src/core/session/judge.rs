@@ -85,7 +85,7 @@ impl Session {
         let retriable = process.attempt_number() == AttemptNumber::FIRST
             && process.launch.attended
             && process.kill.is_none()
-            && process.input.committed == 0
+            && process.input.is_untouched()
             && evidence.confidence >= self.limits.min_confidence;
         after_denial(&Denial {
             rights: &self.rights,
@@ -139,8 +139,10 @@ impl Session {
             self.publish(now, Some(id), denied);
             self.tell_progress(id, &[Progress::AttemptDenied { process: id, attempt }]);
         }
-        self.effects.push_back(Effect::KillTree { process: id });
         if let Some(process) = self.processes.get_mut(&id) {
+            if !process.tree_gone() {
+                self.effects.push_back(Effect::KillTree { process: id });
+            }
             if let Some(frozen) = &mut process.launch.frozen {
                 frozen.confinement = Confinement::Bypassed;
             }

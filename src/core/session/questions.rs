@@ -17,7 +17,8 @@ use crate::core::approval::{
 use crate::core::command::LOCAL_ENVIRONMENT;
 use crate::core::ids::{ApprovalId, CallId, ConnectionId, GrantId, ProcessId, RequestId, TurnId};
 use crate::core::limits::{GRANTS_MAX, QUESTIONS_CLOSED_MAX, QUESTIONS_OPEN_MAX};
-use crate::core::policy::{ApprovalPolicy, Profile};
+use crate::core::orchestrate::allows;
+use crate::core::policy::Profile;
 use crate::core::time::Instant;
 
 /// Every question that a session remembers.
@@ -129,7 +130,8 @@ impl Questions {
         let asked = self.all.iter_mut().find(|asked| {
             asked.state == State::Open
                 && asked.question.process == process
-                && matches!(&asked.question.subject, Subject::Connection { host, port } if (host.as_str(), *port) == to)
+                && matches!(&asked.question.subject, Subject::Connection { host, port }
+                    if *port == to.1 && host.eq_ignore_ascii_case(to.0))
         });
         match asked.map(|asked| &mut asked.purpose) {
             Some(Purpose::Connection(connections)) => {
@@ -328,14 +330,24 @@ impl Session {
             Review::Allow { text } => decided(Verdict::Approve, text),
             Review::Deny { text } => decided(Verdict::Decline, text),
             Review::Failed { cause } => State::ReviewFailed { cause, at: now },
-            // Under Never there is no person who could be asked.
-            Review::AskPerson if self.rights.policy == ApprovalPolicy::Never => decided(
+            Review::AskPerson if !self.may_ask_person(id) => decided(
                 Verdict::Decline,
                 "the reviewer leaves it to a person, and nobody may be asked".to_owned(),
             ),
             Review::AskPerson => return,
         };
         self.settle_question(now, id, state);
+    }
+
+    /// Whether the policy lets a person be asked what an automatic reviewer was: strict review also sees what it does not.
+    /// A command that strict review alone wants to see is one about the sandbox, for no rule led to it.
+    fn may_ask_person(&self, id: &ApprovalId) -> bool {
+        let Some(asked) = self.questions.find(id).filter(|asked| asked.question.strict) else { return true };
+        allows(&self.rights.policy, |granular| match asked.question.subject {
+            Subject::Command | Subject::Retry { .. } => granular.sandbox_approval,
+            Subject::Input { .. } => granular.stdin,
+            Subject::Connection { .. } => granular.network,
+        })
     }
 
     pub(super) fn on_question_expired(&mut self, now: Instant, id: &ApprovalId) {

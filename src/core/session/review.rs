@@ -23,6 +23,13 @@ impl Session {
         let (call, review) = (piece.call, self.review_needed(id));
         let asked = match review {
             InputReview::Skip => return Some(piece),
+            InputReview::Review { .. }
+                if self.waits.get(&call).is_none_or(|wait| wait.callers.is_empty()) =>
+            {
+                // Its client went away while it waited behind other input: nobody needs the answer.
+                self.forget_write(call);
+                return None;
+            }
             InputReview::Forbidden => Err(WriteError::Forbidden { process: id }),
             InputReview::Refused(cause) => Err(WriteError::NewTerminal { process: id, cause }),
             InputReview::Review { permissions, strict } => {
@@ -127,12 +134,18 @@ impl Session {
 
     /// The client of a write that somebody is asked about went away: nothing is delivered for it.
     pub(super) fn abandon_review(&mut self, now: Instant, call: CallId) {
-        let Some(wait) = self.end_wait(call) else { return };
-        self.withdraw_review(now, wait.process);
+        let Some(process) = self.forget_write(call) else { return };
+        self.withdraw_review(now, process);
+        self.feed_input(now, process);
+    }
+
+    /// Ends the wait of a write that nobody is told of; a repeat of it is a new one. The process it was for.
+    fn forget_write(&mut self, call: CallId) -> Option<ProcessId> {
+        let wait = self.end_wait(call)?;
         if let Some(request) = wait.request.as_ref().and_then(|request| self.requests.get_mut(request)) {
             request.state = RequestState::Abandoned;
         }
-        self.feed_input(now, wait.process);
+        Some(wait.process)
     }
 }
 

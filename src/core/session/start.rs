@@ -126,7 +126,8 @@ impl Session {
         // Trust is in a program by its name, and these variables may make another one of it.
         let distrusts = !process.launch.influences.is_empty();
         let assessment = if distrusts { assessment.distrusted() } else { assessment };
-        let required = requirement(&self.rights, &assessment, &process.launch.permissions);
+        let required =
+            requirement(&self.rights, &assessment, &process.launch.permissions, self.owner_network.is_some());
         process.launch.assessment = Some(assessment);
         match required {
             Requirement::Forbidden(why) => self.refuse_start(now, id, StartError::Forbidden(why)),
@@ -207,7 +208,9 @@ impl Session {
         let escalated = launch.permissions == Permissions::Escalated && launch.approved;
         let additional = launch.additional().cloned();
         let profile = self.profile(additional.as_ref());
-        let confinement = first_confinement(&profile, trusted || escalated, self.owner_network.is_some());
+        // A granted exception leaves what may not be read; it does not leave the sandbox.
+        let unsandboxed = (trusted || escalated) && self.rights.profile.deny_read.is_empty();
+        let confinement = first_confinement(&profile, unsandboxed, self.owner_network.is_some());
         let frozen = Launched {
             confinement,
             base: self.profile(None),
@@ -298,7 +301,7 @@ impl Session {
         enforced: Enforced,
         at: Instant,
     ) {
-        let Some(process) = self.processes.get_mut(&id).filter(|known| known.phase == Phase::Starting) else {
+        let Some(process) = self.processes.get_mut(&id).filter(|known| known.expects_start_of(number)) else {
             return;
         };
         let frozen = process.launch.frozen.as_ref();
@@ -372,7 +375,7 @@ impl Session {
         attempt: AttemptNumber,
         error: SpawnError,
     ) {
-        if self.processes.get(&id).is_none_or(|process| process.phase != Phase::Starting) {
+        if !self.processes.get(&id).is_some_and(|process| process.expects_start_of(attempt)) {
             return;
         }
         self.publish(now, Some(id), FeedKind::SpawnFailed { process: id, attempt, error: error.clone() });
@@ -401,7 +404,7 @@ impl Session {
             return;
         }
         attempt.output_end = end;
-        let alive = process.exit().is_none();
+        let alive = process.exit().is_none() && process.attempt_number() == number;
         if let Some(no_output) = process.timeouts.no_output.filter(|_| alive) {
             self.timers.set(Timer::NoOutput(id), now + no_output);
         }

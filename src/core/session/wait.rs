@@ -1,5 +1,6 @@
 //! Calls that wait: starts, writes, polls, conditions; and what ends their waits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use super::timers::Timer;
 use super::{
     Answer, CallResult, Condition, ConditionEnd, Effect, Progress, RequestState, Session, WaitEnd, WriteError,
 };
+use crate::core::approval::Question;
 use crate::core::ids::{AttemptNumber, CallId, ProcessId, RequestId, TurnId};
 use crate::core::process::{Exit, Phase, Process};
 use crate::core::time::Instant;
@@ -202,32 +204,42 @@ impl Session {
         let Some(wait) = self.waits.get_mut(&first) else { return };
         wait.callers.push(call);
         let (process, attempt, from) = (wait.process, wait.attempt, wait.from);
-        let starts = matches!(wait.kind, WaitKind::Start { .. } | WaitKind::OneShot);
+        let starts = questions::is_start(&wait.kind);
         if self.processes.get(&process).is_some_and(|known| !known.is_undecided()) {
             let progress = Progress::Collecting { process, attempt, from };
             self.effects.push_back(Effect::Progress { call, progress });
         }
         if starts {
             self.tell_progress_so_far(call, process);
+        } else if let Some(question) = self.question_about_input(process, first) {
+            self.effects.push_back(Effect::Progress { call, progress: Progress::Asking { question } });
         }
+    }
+
+    /// The open question about the input that this call brought.
+    fn question_about_input(&self, process: ProcessId, call: CallId) -> Option<Arc<Question>> {
+        let reviewing = self.processes.get(&process)?.input.reviewing.as_ref()?;
+        (reviewing.piece.call == call).then(|| self.open_question(&reviewing.approval)).flatten()
     }
 
     pub(super) fn tell_progress_so_far(&mut self, call: CallId, process: ProcessId) {
         let Some(known) = self.processes.get(&process) else { return };
+        let mut told = Vec::new();
+        let (first, second) = (known.attempts.first().cloned(), known.attempts.get(1).cloned());
+        if let Some(attempt) = first.clone() {
+            let (argv, cwd) = (known.argv.clone(), known.cwd.clone());
+            told.push(Progress::AttemptStarted { process, attempt });
+            told.push(Progress::Started { process, argv, cwd });
+        }
+        let denied = first.filter(|_| second.is_some() || known.phase == Phase::Starting);
+        told.extend(denied.map(|attempt| Progress::AttemptDenied { process, attempt }));
+        told.extend(second.map(|attempt| Progress::AttemptStarted { process, attempt }));
         if let Phase::Asking { approval } = &known.phase
             && let Some(question) = self.open_question(approval)
         {
-            self.effects.push_back(Effect::Progress { call, progress: Progress::Asking { question } });
+            told.push(Progress::Asking { question });
         }
-        let Some(known) = self.processes.get(&process).filter(|known| !known.attempts.is_empty()) else {
-            return;
-        };
-        let (attempts, argv, cwd) = (known.attempts.clone(), known.argv.clone(), known.cwd.clone());
-        for attempt in attempts {
-            let progress = Progress::AttemptStarted { process, attempt };
-            self.effects.push_back(Effect::Progress { call, progress });
-        }
-        self.effects.push_back(Effect::Progress { call, progress: Progress::Started { process, argv, cwd } });
+        self.effects.extend(told.into_iter().map(|progress| Effect::Progress { call, progress }));
     }
 
     /// Tells every client that follows a process of its end.

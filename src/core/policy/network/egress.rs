@@ -69,9 +69,9 @@ impl Egress {
 
     /// What to do with a connection to this address of a name that was let through. `Ask` is about the address itself.
     pub fn resolved(&self, address: IpAddr, port: u16) -> NetworkDecision {
-        let unnamed =
-            if reserved::is_reserved(address) { NetworkDecision::Deny } else { NetworkDecision::Allow };
-        let session = self.session.strictest_by_address(address, port).unwrap_or(unnamed);
+        let session = self.session.strictest_by_address(address, port).unwrap_or_else(|| {
+            if reserved::is_reserved(address) { NetworkDecision::Deny } else { NetworkDecision::Allow }
+        });
         let owner = self.owner.as_ref().and_then(|owner| owner.strictest_by_address(address, port));
         session.max(owner.unwrap_or(NetworkDecision::Allow))
     }

@@ -27,6 +27,8 @@ pub(super) struct Bench {
     pub(super) assessment: Assessment,
     /// What an attempt is found to have written, when its denial is judged.
     pub(super) excerpt: Bytes,
+    /// Whether the host takes its time to look up rules and to read excerpts: these effects are noted too.
+    pub(super) slow_host: bool,
 }
 
 /// What no rule matches.
@@ -200,6 +202,7 @@ impl Bench {
             calls: 0,
             assessment: unmatched(),
             excerpt: Bytes::new(),
+            slow_host: false,
         }
     }
 
@@ -207,10 +210,10 @@ impl Bench {
     fn collect(&mut self) {
         while let Some(effect) = self.session.poll_effect() {
             let event = match &effect {
-                Effect::Assess { process, .. } => {
+                Effect::Assess { process, .. } if !self.slow_host => {
                     Event::Assessed { process: *process, assessment: self.assessment.clone() }
                 }
-                Effect::Excerpt { process, attempt } => {
+                Effect::Excerpt { process, attempt } if !self.slow_host => {
                     Event::Excerpt { process: *process, attempt: *attempt, output: self.excerpt.clone() }
                 }
                 _ => {
@@ -296,24 +299,33 @@ impl Bench {
 
     // What the world does.
 
+    /// The attempt that was asked for last.
+    pub(super) fn attempt(&self, process: ProcessId) -> AttemptNumber {
+        let asked = self.effects.iter().rev().find_map(|(_, effect)| match effect {
+            Effect::Spawn { process: of, attempt, .. } if *of == process => Some(*attempt),
+            _ => None,
+        });
+        asked.unwrap_or(AttemptNumber::FIRST)
+    }
+
     pub(super) fn spawned(&mut self, process: ProcessId) {
-        let (attempt, enforced) = (AttemptNumber::FIRST, Enforced::default());
+        let (attempt, enforced) = (self.attempt(process), Enforced::default());
         self.event(Event::Spawned { process, attempt, pid: Some(process.get()), enforced, at: self.now });
     }
 
     pub(super) fn spawn_fails(&mut self, process: ProcessId) {
         let error = SpawnError::ProgramMissing { program: "sleep".into() };
-        self.event(Event::SpawnFailed { process, attempt: AttemptNumber::FIRST, error });
+        self.event(Event::SpawnFailed { process, attempt: self.attempt(process), error });
     }
 
     pub(super) fn output(&mut self, process: ProcessId, end: u64) {
-        self.event(Event::Output { process, attempt: AttemptNumber::FIRST, end });
+        self.event(Event::Output { process, attempt: self.attempt(process), end });
     }
 
     pub(super) fn ends(&mut self, process: ProcessId, status: ExitStatus, at: Instant) {
         self.event(Event::Exited {
             process,
-            attempt: AttemptNumber::FIRST,
+            attempt: self.attempt(process),
             status,
             usage: None,
             out_of_memory: false,
@@ -331,11 +343,11 @@ impl Bench {
     }
 
     pub(super) fn closed(&mut self, process: ProcessId, end: u64) {
-        self.event(Event::Closed { process, attempt: AttemptNumber::FIRST, end });
+        self.event(Event::Closed { process, attempt: self.attempt(process), end });
     }
 
     pub(super) fn tree_gone(&mut self, process: ProcessId) {
-        self.event(Event::TreeGone { process, attempt: AttemptNumber::FIRST });
+        self.event(Event::TreeGone { process, attempt: self.attempt(process) });
     }
 
     /// Everything of it is gone, at once.

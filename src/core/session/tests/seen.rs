@@ -62,11 +62,12 @@ impl Bench {
     }
 
     pub(super) fn process_of(&self, call: CallId) -> ProcessId {
-        let collecting = self.progress(call).into_iter().find_map(|progress| match progress {
+        let about = self.progress(call).into_iter().find_map(|progress| match progress {
             Progress::Collecting { process, .. } => Some(*process),
+            Progress::Asking { question } => Some(question.process),
             _ => None,
         });
-        collecting.expect("the call collects")
+        about.expect("the call collects, or waits for an answer")
     }
 
     pub(super) fn progress(&self, call: CallId) -> Vec<&Progress> {
