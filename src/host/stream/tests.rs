@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
