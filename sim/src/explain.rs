@@ -16,9 +16,9 @@ use unified_exec::core::policy::{
 use unified_exec::core::spawn::{SpawnPlan, Stdio};
 
 use crate::rulebook::{Decision, Rulebook};
-use crate::service::Service;
+use crate::scenario::service::Service;
+use crate::scenario::session::defaults;
 use crate::tell::forbidden;
-use crate::world::defaults;
 
 /// A path that `--deny-read` means when it names none.
 const SECRET: &str = "/secret";

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::event::{Line, Pattern};
+use crate::run::Run;
 use crate::scenario::{Expect, Expected, Order, Quiet, Scenario};
-use crate::world::Run;
+use crate::transcript::{Line, Pattern};
 
 /// Whether a run was as expected.
 #[derive(Debug)]

@@ -1,29 +1,25 @@
-//! Plays scenario files against the core of unified-exec, in virtual time.
+//! Plays scenario files against unified-exec, in virtual time.
 //!
 //! ```text
-//!  FILE ──► scenario ──► world ──► transcript ──► judge ──► verdict
-//!                     (core::Session + children that play act lists)
+//!  FILE ──► scenario ──► tier ──► transcript ──► judge ──► verdict
 //! ```
-//! This is tier L0: the product's own `Session`, and a model of the system below it. The model never decides what
-//! the session decides; events are the session's public feed and its answers. The same file gives the same
-//! transcript, to the byte.
+//! A [`Tier`] says how much of the product runs. Events are the session's public feed and its answers, never the insides of
+//! what stands in for the system. The same file gives the same transcript, to the byte.
 
-mod ask;
-mod check;
-mod child;
-mod event;
+mod call;
 mod explain;
 mod judge;
-mod perform;
+mod model;
 mod rulebook;
+mod run;
 mod scenario;
-mod service;
-mod steps;
 mod tell;
-mod world;
+mod tier;
+mod transcript;
 
-pub use event::{Line, Pattern, PatternError};
 pub use explain::{ExplainError, explain};
 pub use judge::{Verdict, judge};
+pub use run::Run;
 pub use scenario::{LoadError, Scenario};
-pub use world::{Run, play};
+pub use tier::{Tier, play};
+pub use transcript::{Line, Pattern, PatternError};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use unified_exec_sim::{Scenario, explain, judge, play};
+use sim::{Scenario, Tier, explain, judge, play};
 
 const SMALL: &str = r#"
 format = 1
@@ -34,7 +34,7 @@ fn scenarios() -> Vec<(PathBuf, String)> {
 /// What is wrong with `text`: why it cannot be used, or what came otherwise than expected.
 fn verdict(text: &str) -> Result<(), String> {
     let scenario = Scenario::parse(Path::new("file.toml"), text).map_err(|error| error.to_string())?;
-    let verdict = judge(&scenario, &play(&scenario));
+    let verdict = judge(&scenario, &play(&scenario, Tier::Core));
     if verdict.passed() {
         Ok(())
     } else {
@@ -206,7 +206,7 @@ fn two_processes_print_the_same_bytes_and_exit_by_the_verdict() {
         assert_eq!(one.stdout, two.stdout, "{file}");
         assert!(sim(&["run", file]).status.success(), "{file}");
     }
-    let wrong = std::env::temp_dir().join(format!("unified-exec-sim-{}.toml", std::process::id()));
+    let wrong = std::env::temp_dir().join(format!("sim-{}.toml", std::process::id()));
     fs::write(&wrong, SMALL.replacen("{ t = 20", "{ t = 21", 1)).unwrap();
     let out = sim(&["run", wrong.to_str().unwrap()]);
     fs::remove_file(&wrong).unwrap();

@@ -10,8 +10,8 @@ use unified_exec::core::process::ExitStatus;
 use unified_exec::core::session::WriteOutcome;
 use unified_exec::core::signal::{Scope, Signal};
 
-use crate::check::{parse_signal, target};
 use crate::scenario::Act;
+use crate::scenario::check::{parse_signal, target};
 
 /// What a pipe holds before a writer blocks.
 const PIPE_BYTES: usize = 65_536;

@@ -1,52 +1,36 @@
-//! Drives a session through a scenario: callers, children and the clock.
+//! Tier L0: the product's own `core::Session`, its effects answered by a model of the world: callers, children and the
+//! clock. The model never decides what the session decides.
 //!
 //! At one instant what happened comes first, then what callers ask, then deadlines; equals keep the order in which
 //! they were caused (`docs/determinism.md`).
+
+mod child;
+mod perform;
+mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use unified_exec::core::approval::Question;
-use unified_exec::core::command::{Defaults, EnvPolicy};
-use unified_exec::core::ids::{ApprovalId, AttemptNumber, CallId, ConnectionId, ProcessId, SessionId};
-use unified_exec::core::session::{Config, Event, Session};
-use unified_exec::core::spawn::{Enforced, Mechanism, ResourceLimits, SpawnError, SpawnPlan, Stdio};
+use unified_exec::core::ids::{ApprovalId, AttemptNumber, CallId, ConnectionId, ProcessId};
+use unified_exec::core::session::{Event, Session};
+use unified_exec::core::spawn::{Enforced, Mechanism, SpawnError, SpawnPlan, Stdio};
 use unified_exec::core::time::Instant;
 
-use crate::child::{Child, Report};
-use crate::event::{Line, Pattern};
+use self::child::{Child, Report};
 use crate::rulebook::Rulebook;
+use crate::run::Run;
+use crate::scenario::session::config;
 use crate::scenario::{Program, Scenario, SpawnFailure};
-use crate::service::Service;
+use crate::transcript::{Line, Pattern};
 
 /// Without `run_to`, a scenario ends when nothing is due for longer than this: what is left then is retention.
 const IDLE: Duration = Duration::from_secs(5);
 /// No scenario goes on for longer: a week, far beyond every bound of the service.
 const HORIZON: Duration = Duration::from_secs(7 * 86_400);
-/// Where commands run.
-const CWD: &str = "/w";
-
-/// What a scenario came to.
-#[derive(Debug)]
-pub struct Run {
-    /// The transcript.
-    pub lines: Vec<Line>,
-    /// Live processes of the session at the end.
-    pub live: usize,
-    /// Processes of the system at the end, descendants included.
-    pub children: usize,
-    /// Open questions at the end.
-    pub questions: usize,
-    /// Calls without an answer at the end, except those whose client went away.
-    pub waiting: Vec<String>,
-    /// What must never happen and did, or a step that could not be done.
-    pub broken: Vec<String>,
-    /// Virtual milliseconds.
-    pub took: u64,
-}
 
 /// Plays a scenario from its start to its end.
-pub fn play(scenario: &Scenario) -> Run {
+pub(crate) fn play(scenario: &Scenario) -> Run {
     let mut world = World::new(scenario);
     world.run();
     world.into_run()
@@ -294,32 +278,6 @@ impl<'a> World<'a> {
             lines: self.lines,
             broken: self.broken,
         }
-    }
-}
-
-/// What a scenario's session is created with.
-fn config(scenario: &Scenario) -> Config {
-    let service: &Service = &scenario.service;
-    Config {
-        id: SessionId::new("sim"),
-        defaults: defaults(),
-        rights: service.rights(),
-        process_limits: ResourceLimits::default(),
-        owner_network: service.owner_network(),
-        automatic_reviewer: scenario.reviewer.is_some(),
-        limits: service.limits(),
-        interactive: true,
-        seed: 1,
-    }
-}
-
-pub(crate) fn defaults() -> Defaults {
-    Defaults {
-        cwd: CWD.into(),
-        shell: "sh".into(),
-        allow_login: false,
-        env: EnvPolicy::default(),
-        inherited: Vec::new(),
     }
 }
 

@@ -5,10 +5,10 @@ use unified_exec::core::session::{Answer, ControlFailure, Effect, Event, FeedEve
 use unified_exec::core::signal::{Scope, Signal};
 use unified_exec::core::spawn::Descendant;
 
-use crate::child::Child;
-use crate::event::Line;
+use crate::model::World;
+use crate::model::child::Child;
 use crate::tell;
-use crate::world::World;
+use crate::transcript::Line;
 
 impl World<'_> {
     /// Does what the session asks for, until it asks for nothing more.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use unified_exec::core::signal::Signal;
 
-use crate::event::Pattern;
 use crate::scenario::{Act, Op, Quiet, Scenario, When};
+use crate::transcript::Pattern;
 
 impl Scenario {
     /// What the types do not say. Errors carry the byte at which the culprit begins.

@@ -14,7 +14,7 @@ use unified_exec::core::session::{
 use unified_exec::core::signal;
 use unified_exec::core::spawn::ResourceLimits;
 
-use crate::check::parse_signal;
+use crate::scenario::check::parse_signal;
 use crate::scenario::{self, Op, Scope, Until, When};
 
 /// The call that `when` makes about `process`; `None` for a step that is no call, or that the

@@ -4,10 +4,10 @@ use unified_exec::core::approval::Grant;
 use unified_exec::core::ids::{ApprovalId, CallId, ProcessId};
 use unified_exec::core::session::{Call, Decide, Event, Update};
 
-use crate::ask;
+use crate::call;
+use crate::model::World;
+use crate::scenario::service::rules;
 use crate::scenario::{Op, When};
-use crate::service::rules;
-use crate::world::World;
 
 /// Calls that the world makes to know more have ids from here on.
 const INTERNAL: u64 = 1 << 32;
@@ -43,7 +43,7 @@ impl World<'_> {
                 let rights = when.set.clone().map(|set| set.of(self.session.view().rights));
                 Some(Call::Update(Update { rights, ..Update::default() }))
             }
-            _ => ask::call(when, process),
+            _ => call::call(when, process),
         };
         if let Some(call) = call {
             self.ask(step, when, call);
@@ -66,7 +66,7 @@ impl World<'_> {
         };
         Some(Call::Decide(Decide {
             approval: asked.map_or_else(|| ApprovalId::new("never asked"), |(id, _)| id.clone()),
-            verdict: ask::verdict(when.verdict?),
+            verdict: call::verdict(when.verdict?),
             text: when.text.clone().unwrap_or_default(),
             rule: when.rule.clone().unwrap_or_default(),
             by: "person".into(),

@@ -1,5 +1,9 @@
 //! The file format: TOML, strict, times in integer milliseconds. `sim/README.md` shows it by an example.
 
+pub(crate) mod check;
+pub(crate) mod service;
+pub(crate) mod session;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::rulebook::Decision;
-use crate::service::{Change, Hosts, Reviewer, Service};
+use crate::scenario::service::{Change, Hosts, Reviewer, Service};
 
 /// A scenario that cannot be used.
 #[derive(Debug, thiserror::Error)]

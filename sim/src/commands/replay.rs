@@ -1,0 +1,32 @@
+//! `sim replay FILE`
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use sim::{Scenario, Tier, play};
+
+use super::Failure;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A scenario file
+    file: PathBuf,
+    /// How much of the product runs
+    #[arg(long, default_value_t = Tier::Core)]
+    tier: Tier,
+}
+
+pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
+    match Scenario::load(&args.file) {
+        Ok(scenario) => {
+            for line in play(&scenario, args.tier).lines {
+                writeln!(out, "{line}")?;
+            }
+            Ok(true)
+        }
+        Err(error) => {
+            writeln!(out, "{error}")?;
+            Ok(false)
+        }
+    }
+}
