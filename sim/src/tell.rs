@@ -321,6 +321,7 @@ const fn decide_error(error: &DecideError) -> &'static str {
     match error {
         DecideError::Unknown { .. } => "unknown",
         DecideError::NotOpen { .. } => "not_open",
+        DecideError::Deciding { .. } => "deciding",
         DecideError::NotAllowed { .. } => "not_allowed",
         DecideError::Rule { .. } => "rule",
         DecideError::RuleEmpty => "rule_empty",

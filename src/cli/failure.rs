@@ -134,7 +134,8 @@ impl From<Status> for Failure {
             failure.hints.push(format!("try again in {:.1} s", delay.as_secs_f64()));
         }
         if let ("APPROVAL_NOT_OPEN", Some(state)) = (&*failure.reason, failure.facts.get("state")) {
-            failure.hints.push(format!("it is {} already; the first answer counts", state.to_lowercase()));
+            let state = state.to_lowercase().replace('_', " ");
+            failure.hints.push(format!("it is {state} already; the first answer counts"));
         }
         let hint = if is_connection(&status) { Some(LOST) } else { hint(&failure.reason) };
         failure.hints.extend(hint.map(str::to_owned));

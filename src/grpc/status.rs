@@ -515,6 +515,11 @@ impl Place<'_> {
                     .state("APPROVAL", approval)
                     .into()
             }
+            DecideError::Deciding { approval } => Refusal::new(ErrorReason::ApprovalNotOpen, &error)
+                .fact("approval_id", approval)
+                .fact("state", "BEING_DECIDED")
+                .state("APPROVAL", approval)
+                .into(),
             DecideError::NotAllowed { approval, verdict } => {
                 let verdict = verdict_to_wire(*verdict).as_str_name().trim_start_matches("VERDICT_");
                 Refusal::new(ErrorReason::VerdictNotAllowed, &error)

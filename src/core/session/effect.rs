@@ -537,6 +537,14 @@ pub enum DecideError {
         /// Where it stands.
         state: Box<approval::State>,
     },
+    /// Another answer came first, and its rule is being added.
+    #[error(
+        "question {approval} has an answer, whose rule is being added; it is open again only if that fails"
+    )]
+    Deciding {
+        /// Which.
+        approval: ApprovalId,
+    },
     /// It does not take this answer.
     #[error("question {approval} does not take this answer")]
     NotAllowed {

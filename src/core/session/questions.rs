@@ -290,6 +290,9 @@ impl Session {
         if asked.state != State::Open {
             return Err(DecideError::NotOpen { approval, state: Box::new(asked.state.clone()) });
         }
+        if self.questions.adding.values().any(|first| first.approval == approval) {
+            return Err(DecideError::Deciding { approval });
+        }
         if !asked.question.allowed.contains(&decide.verdict) {
             return Err(DecideError::NotAllowed { approval, verdict: decide.verdict });
         }

@@ -103,6 +103,23 @@ fn an_approval_with_a_rule_waits_for_the_rule_and_stays_open_if_it_fails() {
 }
 
 #[test]
+fn while_the_rule_of_an_answer_is_added_no_other_answer_counts() {
+    let mut bench = wary();
+    bench.asked(shell());
+    let approval = bench.question().id.clone();
+    let first = bench.decide_with(&approval, Verdict::ApproveAndAddRule, "", &["sleep"]);
+    for verdict in [Verdict::ApproveAndAddRule, Verdict::Approve, Verdict::Decline] {
+        let second = bench.decide_with(&approval, verdict, "", &["other"]);
+        assert_eq!(bench.decided(second), Err(&DecideError::Deciding { approval: approval.clone() }));
+    }
+    let asked_for = bench.effects.iter().filter(|(_, effect)| matches!(effect, Effect::AllowRule { .. }));
+    assert_eq!((asked_for.count(), bench.spawns()), (1, 0));
+    bench.event(Event::RuleAdded { call: first, result: Ok(()) });
+    assert!(bench.decided(first).is_ok());
+    assert_eq!(bench.spawns(), 1);
+}
+
+#[test]
 fn a_rule_that_is_added_too_late_starts_nothing() {
     let mut bench = wary();
     let (_, process) = bench.asked(shell());
