@@ -214,12 +214,12 @@ impl Server {
         Self::start_with(&[])
     }
 
-    /// Starts it through a program that takes a command.
+    /// Starts it through a program that takes a command after its own words.
     #[expect(clippy::disallowed_methods, reason = "a test is a user, and starts programs as users do")]
-    pub(crate) fn start_from(program: &str) -> Self {
+    pub(crate) fn start_from(program: &[&str]) -> Self {
         let place = Place::new();
-        let mut command = Command::new(program);
-        command.args([
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).args([
             env!("CARGO_BIN_EXE_uexec"),
             "serve",
             "--allow-full-access",

@@ -101,16 +101,15 @@ async fn m02_children_start_with_clean_signals_whatever_the_service_ignores() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m05_the_secrets_of_the_service_stay_with_it() {
-    let stage = Stage::set_by("export SERVICE_TOKEN_QZ=fake; exec \"$@\"").await;
+    let stage = Stage::set_by("export SERVICE_TOKEN_QZ=fake HOME=/home/service; exec \"$@\"").await;
     let cmd = "env | grep -c SERVICE_TOKEN_QZ; echo PATH=$PATH HOME=$HOME";
     let cwd = stage.dir.path().display().to_string();
     let as_it_comes = pb::SessionConfig { cwd, ..Default::default() };
     let session = stage.session.client.session_with(as_it_comes.clone()).await;
     let request = pb::ExecCommandRequest { session_id: session.id.clone(), ..by_shell(&stage, cmd) };
     let result = session.run(request).await.unwrap();
-    let home = std::env::var("HOME").unwrap_or_default();
     assert!(output(&result).starts_with("0\nPATH=/"), "{:?}", output(&result));
-    assert!(output(&result).ends_with(&format!("HOME={home}\n")), "{:?}", output(&result));
+    assert!(output(&result).ends_with("HOME=/home/service\n"), "{:?}", output(&result));
     let all = pb::EnvPolicy {
         inherit: pb::EnvInherit::All.into(),
         default_excludes: Some(false),
