@@ -21,7 +21,7 @@ struct Scene {
 impl Scene {
     /// A session that asks before a retry, or, with `asks_first`, before every start.
     async fn set(policy: ApprovalPolicy) -> Self {
-        let within = || TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let within = || TempDir::new_in("/var/tmp").unwrap();
         let (workspace, outside) = (within(), within());
         let files = Files::WorkspaceWrite { writable_roots: Vec::new(), protected: Vec::new() };
         let profile = Profile { files, network: Network::Off, deny_read: Vec::new() };

@@ -129,7 +129,7 @@ async fn an_agent_narrows_within_its_bounds_and_a_reviewer_widens_up_to_the_ceil
     };
     for config in [
         workspace(&["/tmp"], &[".git"], &["/etc/shadow"]),
-        workspace(&["/var/tmp"], &[".git", ".hg"], &["/etc/shadow", "/root/**"]),
+        workspace(&["/var"], &[".git", ".hg"], &["/etc/shadow", "/root/**"]),
         // The working directory is within the bounds.
         workspace(&[], &[".git"], &["/etc/shadow"]),
     ] {
@@ -149,6 +149,8 @@ async fn an_agent_narrows_within_its_bounds_and_a_reviewer_widens_up_to_the_ceil
     agent.create_session(create(&unasked)).await.unwrap();
     for (config, field) in [
         (workspace(&["/"], &[".git"], &["/etc/shadow"]), "sandbox.writable_roots"),
+        // It could be replaced by a link that leads elsewhere.
+        (workspace(&["/var/tmp"], &[".git"], &["/etc/shadow"]), "sandbox.writable_roots"),
         (workspace(&["/tmp", "/usr"], &[".git"], &["/etc/shadow"]), "sandbox.writable_roots"),
         (workspace(&["/tmp"], &[".hg"], &["/etc/shadow"]), "sandbox.protected_subpaths"),
         (workspace(&["/tmp"], &[".git"], &[]), "sandbox.deny_read"),

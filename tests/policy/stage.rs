@@ -95,7 +95,7 @@ impl Stage {
     pub(crate) fn set(scene: Scene) -> Self {
         let workspace = TempDir::new().unwrap();
         // Not below /tmp, which a sandbox has for itself.
-        let outside = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let outside = TempDir::new_in("/var/tmp").unwrap();
         let clock = Clock::start();
         let launcher = Some(PathBuf::from(env!("CARGO_BIN_EXE_uexec")));
         let spawner = LocalSpawner::start(clock, Options { launcher, ..Options::default() }).unwrap();

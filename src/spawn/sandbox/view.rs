@@ -117,10 +117,12 @@ impl View {
     pub(super) fn keep_switches(&mut self) -> io::Result<()> {
         for entry in fs::read_dir("/proc")? {
             let entry = entry?;
-            let about_processes = entry.file_name().as_bytes().iter().all(u8::is_ascii_digit);
+            // Processes come and go meanwhile; nothing else here does.
+            if entry.file_name().as_bytes().iter().all(u8::is_ascii_digit) {
+                continue;
+            }
             let about = entry.file_type()?;
-            let is_switch = about.is_dir() || (about.is_file() && entry.metadata()?.mode() & WRITABLE != 0);
-            if is_switch && !about_processes {
+            if about.is_dir() || (about.is_file() && entry.metadata()?.mode() & WRITABLE != 0) {
                 self.add("--ro-bind", &[entry.path(), entry.path()]);
             }
         }
