@@ -174,7 +174,7 @@ async fn a_kill_reaches_the_group_and_whoever_left_it(subject: Subject) {
 async fn descendants_are_listed_until_they_are_gone(subject: Subject) {
     let fork = Act::Fork(Fork { lives: Some(Duration::from_millis(400)), ..Fork::new("sleep") });
     let script = Script::new().at_once(fork).says(MOMENT, "up\n").exits(MOMENT, 0);
-    let line = "setsid sleep 0.4 >/dev/null 2>&1 </dev/null & sleep 0.1; echo up";
+    let line = "x=$(setsid sh -c 'exec sleep 0.4 >/dev/null 2>&1 </dev/null' &); echo up";
     let child = subject.run(&what(line, script)).await;
     child.says("up").await;
     child.exited().await;
@@ -189,7 +189,8 @@ async fn descendants_are_listed_until_they_are_gone(subject: Subject) {
 async fn a_tree_is_gone_only_with_its_last_member(subject: Subject) {
     let fork = Act::Fork(Fork { left_group: true, ..Fork::new("sleep") });
     let script = Script::new().at_once(fork).says(MOMENT, "up\n").exits(MOMENT, 0);
-    let line = "setsid sleep 1000 >/dev/null 2>&1 </dev/null & sleep 0.1; echo up";
+    // The substitution ends when the descendant, in a session of its own by then, has closed its output.
+    let line = "x=$(setsid sh -c 'exec sleep 1000 >/dev/null 2>&1 </dev/null' &); echo up";
     let child = subject.run(&what(line, script)).await;
     child.exited().await;
     let early = tokio::time::timeout(Duration::from_millis(300), child.control().tree_gone()).await;

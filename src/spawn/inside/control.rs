@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::runtime::Handle;
 
 use super::namespace::Namespace;
@@ -65,7 +66,11 @@ impl InsideControl {
             self.kill_tree();
             return Ok(());
         }
-        self.namespace.order(Order::SignalAll(signal.number())).map_err(refused)
+        self.namespace.order(Order::SignalAll(signal.number())).map_err(|error| match error {
+            // The launcher has ended, and with it everybody; word of that is on the way.
+            Errno::PIPE | Errno::CONNRESET => ControlError::Gone,
+            _ => refused(error),
+        })
     }
 }
 
@@ -97,8 +102,11 @@ impl Control for InsideControl {
             Scope::Tree => {
                 self.signal_all(signal)?;
                 if matches!(signal, Signal::TERM | Signal::HUP) {
-                    // A stopped process hears nothing until it is continued.
-                    self.signal_all(Signal::CONT)?;
+                    // A stopped process hears nothing until it is continued; all may be gone by now.
+                    self.signal_all(Signal::CONT).or_else(|error| match error {
+                        ControlError::Gone => Ok(()),
+                        error => Err(error),
+                    })?;
                 }
                 Ok(())
             }
