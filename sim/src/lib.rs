@@ -15,6 +15,7 @@ mod run;
 mod scenario;
 mod tell;
 mod tier;
+mod timeline;
 mod transcript;
 
 pub use explain::{ExplainError, explain};
@@ -22,4 +23,5 @@ pub use judge::{Verdict, judge};
 pub use run::Run;
 pub use scenario::{LoadError, Scenario};
 pub use tier::{Tier, play};
+pub use timeline::timeline;
 pub use transcript::{Line, Pattern, PatternError};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{Failure, explain, replay, run};
+use crate::commands::{Failure, explain, replay, run, timeline};
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
@@ -25,6 +25,8 @@ enum Command {
     Replay(replay::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
+    /// Draw a scenario as SVG
+    Timeline(timeline::Args),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&mut out, &args),
         Command::Replay(args) => replay::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
+        Command::Timeline(args) => timeline::run(&mut out, &args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

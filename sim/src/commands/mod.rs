@@ -3,6 +3,7 @@
 pub(crate) mod explain;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod timeline;
 
 use std::io;
 use std::path::{Path, PathBuf};

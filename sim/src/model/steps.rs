@@ -6,6 +6,7 @@ use unified_exec::core::session::{Call, Decide, Event, Update};
 
 use crate::call;
 use crate::model::World;
+use crate::model::trace::What;
 use crate::scenario::service::rules;
 use crate::scenario::{Op, When};
 
@@ -15,6 +16,7 @@ const INTERNAL: u64 = 1 << 32;
 impl World<'_> {
     /// A caller's step.
     pub(crate) fn step(&mut self, step: usize) {
+        self.mark(None, What::Step(step));
         let scenario = self.scenario;
         let Some(when) = scenario.when.get(step).map(|when| when.get_ref()) else { return };
         let process = match &when.to {
