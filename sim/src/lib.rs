@@ -6,6 +6,7 @@
 //! A [`Tier`] says how much of the product runs. Events are the session's public feed and its answers, never the insides of
 //! what stands in for the system. The same file gives the same transcript, to the byte.
 
+mod acts;
 mod call;
 mod explain;
 mod judge;
@@ -13,6 +14,7 @@ mod model;
 mod rulebook;
 mod run;
 mod scenario;
+pub mod scriptchild;
 mod tell;
 mod tier;
 mod transcript;

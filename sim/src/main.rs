@@ -6,8 +6,9 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use sim::scriptchild::EXIT_BROKEN;
 
-use crate::commands::{Failure, explain, replay, run};
+use crate::commands::{Failure, explain, replay, run, scriptchild};
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
@@ -25,6 +26,8 @@ enum Command {
     Replay(replay::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
+    /// Play an act list in real time, as a child
+    Scriptchild(scriptchild::Args),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&mut out, &args),
         Command::Replay(args) => replay::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
+        Command::Scriptchild(args) => scriptchild::run(&args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -42,7 +46,10 @@ fn main() -> ExitCode {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("sim: {failure}");
-            ExitCode::from(2)
+            match failure {
+                Failure::Child(_) => ExitCode::from(EXIT_BROKEN),
+                _ => ExitCode::from(2),
+            }
         }
     }
 }

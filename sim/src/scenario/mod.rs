@@ -5,6 +5,8 @@ pub(crate) mod service;
 pub(crate) mod session;
 mod write;
 
+pub(crate) use write::inline;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
