@@ -6,6 +6,7 @@
 //! A [`Tier`] says how much of the product runs. Events are the session's public feed and its answers, never the insides of
 //! what stands in for the system. The same file gives the same transcript, to the byte.
 
+mod acts;
 mod call;
 mod explain;
 mod judge;
@@ -13,6 +14,7 @@ mod model;
 mod rulebook;
 mod run;
 mod scenario;
+pub mod scriptchild;
 mod tell;
 mod tier;
 mod timeline;
@@ -20,8 +22,8 @@ mod transcript;
 
 pub use explain::{ExplainError, explain};
 pub use judge::{Verdict, judge};
-pub use run::Run;
+pub use run::{Run, Step};
 pub use scenario::{LoadError, Scenario};
 pub use tier::{Tier, play};
 pub use timeline::timeline;
-pub use transcript::{Line, Pattern, PatternError};
+pub use transcript::{Line, Pattern, PatternError, Word};

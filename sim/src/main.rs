@@ -6,8 +6,9 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use sim::scriptchild::EXIT_BROKEN;
 
-use crate::commands::{Failure, explain, replay, run, timeline};
+use crate::commands::{Failure, explain, replay, run, scriptchild, timeline};
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
@@ -27,6 +28,8 @@ enum Command {
     Explain(explain::Args),
     /// Draw a scenario as SVG
     Timeline(timeline::Args),
+    /// Play an act list in real time, as a child
+    Scriptchild(scriptchild::Args),
 }
 
 fn main() -> ExitCode {
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
         Command::Timeline(args) => timeline::run(&mut out, &args),
+        Command::Scriptchild(args) => scriptchild::run(&args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -45,7 +49,10 @@ fn main() -> ExitCode {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("sim: {failure}");
-            ExitCode::from(2)
+            match failure {
+                Failure::Child(_) => ExitCode::from(EXIT_BROKEN),
+                _ => ExitCode::from(2),
+            }
         }
     }
 }

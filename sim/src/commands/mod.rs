@@ -3,6 +3,7 @@
 pub(crate) mod explain;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod scriptchild;
 pub(crate) mod timeline;
 
 use std::io;
@@ -17,6 +18,9 @@ pub(crate) enum Failure {
     /// A file or folder that was named cannot be read or written.
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
+    /// A script cannot be played by a real process.
+    #[error("scriptchild: {0}")]
+    Child(#[from] sim::scriptchild::ScriptError),
     /// What was asked for makes no sense.
     #[error("{0}")]
     Usage(String),

@@ -1,6 +1,7 @@
-//! What a picture shows besides the transcript: steps, starts, true ends, signals and descendants, each at its instant.
+//! What a picture shows besides the transcript: starts, true ends, signals and descendants, each at its instant.
 
 use crate::model::{Attempt, World};
+use crate::transcript::Word;
 
 /// Something that happened in the world.
 #[derive(Debug)]
@@ -8,7 +9,7 @@ pub(crate) struct Mark {
     /// Virtual milliseconds since the start.
     pub(crate) t: u64,
     /// The call that started the process; empty for none.
-    pub(crate) who: String,
+    pub(crate) who: Word,
     /// Of that process; 0 for none.
     pub(crate) attempt: u8,
     pub(crate) what: What,
@@ -16,8 +17,6 @@ pub(crate) struct Mark {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A caller's step.
-    Step(usize),
     /// The answer to a step, and where it stands in the transcript.
     Answered {
         step: usize,

@@ -4,15 +4,15 @@ use crate::model::trace::What;
 use crate::scenario::{Op, When};
 use crate::timeline::chart::{Kind, Link, Rank, Shape};
 use crate::timeline::story::Story;
-use crate::timeline::words::{self, says};
-use crate::transcript::Line;
+use crate::timeline::words;
+use crate::transcript::{Line, Word};
 
 /// So many outputs of an attempt are told in words; more are dots.
 const OUTPUTS_TOLD: usize = 4;
 
 /// Adds them all.
 pub(crate) fn attempts(story: &mut Story<'_>) {
-    let tries: Vec<(u64, String, u8)> = story
+    let tries: Vec<(u64, Word, u8)> = story
         .marks
         .iter()
         .filter(|mark| mark.what == What::Spawning)
@@ -43,7 +43,7 @@ fn attempt(story: &mut Story<'_>, at: u64, who: &str, number: u8, is_last: bool)
         line.who == who
             && match line.kind.as_str() {
                 "attempt_started" | "attempt_denied" | "spawn_failed" | "output" | "outputs_closed" => {
-                    says(line, "n") == Some(&number.to_string())
+                    line.get("n") == Some(&number.to_string())
                 }
                 "process_exited" | "process_removed" => is_last,
                 "stdin_written" | "connection" => true,
@@ -52,7 +52,7 @@ fn attempt(story: &mut Story<'_>, at: u64, who: &str, number: u8, is_last: bool)
     };
     let told = Told { lines: run.lines.iter().filter(is_of).collect() };
     let started = told.find("attempt_started");
-    let under = started.and_then(|line| says(line, "under"));
+    let under = started.and_then(|line| line.get("under"));
     let of_attempt = |what: &dyn Fn(&What) -> bool| {
         let mut marks = story.marks.iter().filter(|mark| mark.who == who && mark.attempt == number);
         marks.find(|mark| what(&mark.what)).map(|mark| mark.t)
@@ -81,7 +81,7 @@ fn attempt(story: &mut Story<'_>, at: u64, who: &str, number: u8, is_last: bool)
     }
     if let Some(line) = failed {
         lane.point(line.t, Shape::End);
-        let error = says(line, "error").unwrap_or_default().replace('_', " ");
+        let error = line.get("error").unwrap_or_default().replace('_', " ");
         lane.label(line.t, format!("start fails: {error}"));
     }
     if let Some(started) = started.map(|line| line.t) {
@@ -105,8 +105,8 @@ fn attempt(story: &mut Story<'_>, at: u64, who: &str, number: u8, is_last: bool)
                     lane.point(line.t, Shape::Input);
                 }
                 "connection" if line.t >= started => {
-                    let to = says(line, "to").unwrap_or_default();
-                    let answer = says(line, "answer").unwrap_or_default().replace('_', " ");
+                    let to = line.get("to").unwrap_or_default();
+                    let answer = line.get("answer").unwrap_or_default().replace('_', " ");
                     lane.label(line.t, format!("{to}: {answer}"));
                 }
                 _ => {}
@@ -163,10 +163,10 @@ fn lead_here(story: &mut Story<'_>, group: usize, id: usize, at: u64, number: u8
     let decided = story.run.lines.iter().rev().find(|line| {
         line.kind == "approval_decided"
             && line.t == at
-            && says(line, "kind") == Some(kind)
+            && line.get("kind") == Some(kind)
             && story.groups.get(line.who.as_str()) == Some(&group)
     });
-    let question = decided.and_then(|line| says(line, "n")).and_then(|n| story.questions.get(n)).copied();
+    let question = decided.and_then(|line| line.get("n")).and_then(|n| story.questions.get(n)).copied();
     let first = story.chart.lanes.iter().find(|lane| lane.group == group && lane.name == "attempt 1");
     let from = question.or_else(|| if number == 1 { story.exec(group) } else { first.map(|lane| lane.id) });
     if let Some(from) = from {
@@ -175,11 +175,11 @@ fn lead_here(story: &mut Story<'_>, group: usize, id: usize, at: u64, number: u8
     if number == 1 {
         let retry = story.run.lines.iter().find(|line| {
             line.kind == "approval_requested"
-                && says(line, "kind") != Some("command")
-                && says(line, "kind") != Some("input")
+                && line.get("kind") != Some("command")
+                && line.get("kind") != Some("input")
                 && story.groups.get(line.who.as_str()) == Some(&group)
         });
-        let asked = retry.and_then(|line| Some((line.t, *story.questions.get(says(line, "n")?)?)));
+        let asked = retry.and_then(|line| Some((line.t, *story.questions.get(line.get("n")?)?)));
         if let Some((at, question)) = asked {
             story.chart.links.push(Link { at, from: id, to: question });
         }
@@ -198,7 +198,7 @@ fn outputs(story: &Story<'_>, who: &str, sandboxed: bool) -> Vec<(u64, String)> 
         .and_then(|when| when.cmd.as_ref());
     let Some(program) = cmd.and_then(|cmd| story.scenario.program.get(cmd)) else { return Vec::new() };
     let acts = program.acts(sandboxed);
-    let told = acts.iter().filter_map(|act| {
+    let told = acts.iter().map(|act| act.get_ref()).filter_map(|act| {
         let text = act.out.as_ref().or(act.err.as_ref())?;
         Some((act.at, words::shortened(text)))
     });

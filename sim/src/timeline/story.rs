@@ -7,7 +7,7 @@ use crate::run::Run;
 use crate::scenario::{Mode, Op, Scenario, When};
 use crate::timeline::attempt::attempts;
 use crate::timeline::chart::{Chart, Kind, Link, Rank, Shape};
-use crate::timeline::words::{self, says};
+use crate::timeline::words;
 use crate::transcript::Line;
 
 /// What is known while a chart is made.
@@ -65,12 +65,9 @@ impl<'a> Story<'a> {
                 _ => None,
             })
         };
-        let made = self.marks.iter().filter_map(|mark| match mark.what {
-            What::Step(step) => {
-                let when = self.scenario.when.get(step)?.get_ref();
-                Some(Made { step, when, at: mark.t, answer: answer(step) })
-            }
-            _ => None,
+        let made = self.run.steps.iter().filter_map(|done| {
+            let when = self.scenario.when.get(done.step)?.get_ref();
+            Some(Made { step: done.step, when, at: done.t, answer: answer(done.step) })
         });
         made.collect()
     }
@@ -111,10 +108,10 @@ impl<'a> Story<'a> {
             }
         }
         if let Some(line) = made.answer {
-            if says(line, "end") == Some("yielded") {
+            if line.get("end") == Some("yielded") {
                 lane.point(line.t, Shape::Deadline);
                 lane.label(line.t, format!("yields: {}", words::answer(line)));
-            } else if matches!(says(line, "end"), Some("exited" | "met")) {
+            } else if matches!(line.get("end"), Some("exited" | "met")) {
                 lane.label(line.t, format!("answer: {}", words::answer(line)));
             } else {
                 lane.label(line.t, words::answer(line));
@@ -141,9 +138,8 @@ impl<'a> Story<'a> {
         let lines = &self.run.lines;
         let mut pauses: Vec<(u64, u64)> = Vec::new();
         for asked in lines.iter().filter(|line| line.kind == "approval_requested") {
-            let end = lines
-                .iter()
-                .find(|line| line.kind == "approval_decided" && says(line, "n") == says(asked, "n"));
+            let end =
+                lines.iter().find(|line| line.kind == "approval_decided" && line.get("n") == asked.get("n"));
             pauses.push((asked.t, end.map_or(u64::MAX, |line| line.t)));
         }
         for hold in self.made().iter().filter(|made| made.when.op == Op::Hold) {
@@ -167,11 +163,11 @@ impl<'a> Story<'a> {
     fn asked(&mut self) {
         let run = self.run;
         for asked in run.lines.iter().filter(|line| line.kind == "approval_requested") {
-            let (Some(number), Some(kind)) = (says(asked, "n"), says(asked, "kind")) else { continue };
+            let (Some(number), Some(kind)) = (asked.get("n"), asked.get("kind")) else { continue };
             let end = run
                 .lines
                 .iter()
-                .find(|line| line.kind == "approval_decided" && says(line, "n") == Some(number));
+                .find(|line| line.kind == "approval_decided" && line.get("n") == Some(number));
             let group = self.groups.get(asked.who.as_str()).copied().unwrap_or_else(Self::session);
             let cause = self.waiting_call(group, asked.t, kind);
             let detail = words::question(kind).to_owned();
@@ -204,7 +200,7 @@ impl<'a> Story<'a> {
     /// An answer to a question that did not count.
     fn decision(&mut self, made: &Made<'a>) {
         let Some(error) =
-            made.answer.filter(|_| made.when.op == Op::Decide).and_then(|line| says(line, "error"))
+            made.answer.filter(|_| made.when.op == Op::Decide).and_then(|line| line.get("error"))
         else {
             return;
         };
@@ -215,7 +211,7 @@ impl<'a> Story<'a> {
         });
         let number = match made.when.question {
             Some(number) => Some(number.to_string()),
-            None => latest.and_then(|line| says(line, "n")).map(str::to_owned),
+            None => latest.and_then(|line| line.get("n")).map(str::to_owned),
         };
         let lane = number.and_then(|number| self.questions.get(&number)).copied();
         if let Some(lane) = lane.and_then(|id| self.chart.lanes.get_mut(id)) {
@@ -255,7 +251,7 @@ impl<'a> Story<'a> {
     fn answers(&mut self, made: &[Made<'a>]) {
         for call in made {
             let Some(line) = call.answer else { continue };
-            let ended = matches!(says(line, "end"), Some("exited" | "met" | "ended"));
+            let ended = matches!(line.get("end"), Some("exited" | "met" | "ended"));
             let group = self.group(call.when);
             let attempt = self.chart.lanes.iter().rev().find(|lane| {
                 lane.group == group && lane.begins.1 == Rank::Attempt && lane.begins.0 <= line.t

@@ -7,11 +7,6 @@ use crate::transcript::Line;
 /// What is shown of a program's output.
 const OUTPUT_LETTERS: usize = 30;
 
-/// The value of a key of a line.
-pub(crate) fn says<'a>(line: &'a Line, key: &str) -> Option<&'a str> {
-    line.keys.iter().find(|(name, _)| *name == key).map(|(_, value)| value.as_str())
-}
-
 /// What a step is called.
 pub(crate) const fn op(op: Op) -> &'static str {
     match op {
@@ -93,8 +88,8 @@ pub(crate) fn confinement(under: &str) -> &'static str {
 
 /// How a question ended.
 pub(crate) fn decided(line: &Line) -> String {
-    let state = says(line, "state").unwrap_or_default().replace('_', " ");
-    match says(line, "by") {
+    let state = line.get("state").unwrap_or_default().replace('_', " ");
+    match line.get("by") {
         Some(by) => format!("{state} by {by}"),
         None => state,
     }
@@ -102,8 +97,8 @@ pub(crate) fn decided(line: &Line) -> String {
 
 /// How a program ended.
 pub(crate) fn exit(line: &Line) -> String {
-    let code = says(line, "code").unwrap_or_default();
-    match says(line, "reason").unwrap_or_default() {
+    let code = line.get("code").unwrap_or_default();
+    match line.get("reason").unwrap_or_default() {
         "exited" => format!("exit {code}"),
         "signalled" => format!("died of a signal ({code})"),
         "cleaned" => format!("ended by Clean ({code})"),
@@ -115,18 +110,18 @@ pub(crate) fn exit(line: &Line) -> String {
 
 /// What a call comes to.
 pub(crate) fn answer(line: &Line) -> String {
-    let mut words = vec![match (says(line, "error"), says(line, "end")) {
+    let mut words = vec![match (line.get("error"), line.get("end")) {
         (Some("spawn"), _) => {
-            format!("refused: {}", says(line, "spawn").unwrap_or_default().replace('_', " "))
+            format!("refused: {}", line.get("spawn").unwrap_or_default().replace('_', " "))
         }
         (Some("gone"), _) => format!("refused: gone, {}", exit(line)),
         (Some(error), _) => {
-            let cause = says(line, "cause").map(|cause| format!(" ({})", cause.replace('_', " ")));
+            let cause = line.get("cause").map(|cause| format!(" ({})", cause.replace('_', " ")));
             format!("refused: {}{}", error.replace('_', " "), cause.unwrap_or_default())
         }
         (None, Some("exited")) => exit(line),
         (None, Some("yielded")) => "still running".into(),
-        (None, Some("interrupted")) if says(line, "process") == Some("live") => {
+        (None, Some("interrupted")) if line.get("process") == Some("live") => {
             "interrupted, still running".into()
         }
         (None, Some(end)) => end.replace('_', " "),
@@ -137,10 +132,10 @@ pub(crate) fn answer(line: &Line) -> String {
             said.map(|(key, value)| told(key, value)).collect::<Vec<_>>().join(", ")
         }
     }];
-    if let (Some(evidence), Some("exited")) = (says(line, "evidence"), says(line, "end")) {
+    if let (Some(evidence), Some("exited")) = (line.get("evidence"), line.get("end")) {
         words.push(format!("denial {evidence}"));
     }
-    let written = says(line, "stdin").and_then(|range| range.split_once(".."));
+    let written = line.get("stdin").and_then(|range| range.split_once(".."));
     words.extend(written.map(|(from, to)| match from == to {
         true => "nothing written".to_owned(),
         false => format!("input {from} to {to}"),
