@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use sim::scriptchild::EXIT_BROKEN;
 
-use crate::commands::{Failure, explain, replay, run, scriptchild, timeline};
+use crate::commands::{Failure, explain, gallery, replay, run, scriptchild, timeline};
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
@@ -28,6 +28,8 @@ enum Command {
     Explain(explain::Args),
     /// Draw a scenario as SVG
     Timeline(timeline::Args),
+    /// Draw the scenarios of the gallery, or check that their pictures are fresh
+    Gallery(gallery::Args),
     /// Play an act list in real time, as a child
     Scriptchild(scriptchild::Args),
 }
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
         Command::Timeline(args) => timeline::run(&mut out, &args),
+        Command::Gallery(args) => gallery::run(&mut out, &args),
         Command::Scriptchild(args) => scriptchild::run(&args),
     };
     match done {

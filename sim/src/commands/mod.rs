@@ -1,6 +1,7 @@
 //! One file a command. Each prints to `out` and answers whether all was well.
 
 pub(crate) mod explain;
+pub(crate) mod gallery;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod scriptchild;

@@ -1,4 +1,4 @@
-//! The file format: TOML, strict, times in integer milliseconds. `sim/README.md` shows it by an example.
+//! The file format: TOML, strict, times in integer milliseconds. `docs/simulation.md` shows it by an example.
 
 pub(crate) mod check;
 pub(crate) mod service;

@@ -98,6 +98,7 @@ impl<'a> Story<'a> {
         let yields = matches!(when.op, Op::Exec | Op::Write | Op::Poll)
             && matches!(when.mode, None | Some(Mode::Interactive));
         let pauses = if yields { self.pauses() } else { Vec::new() };
+        let run = self.run;
         let lane = self.chart.lane(group, rank, name, words::detail(when));
         let ends = made.answer.map(|line| line.t).or(gone);
         lane.bar(Kind::Waiting, made.at, ends);
@@ -115,6 +116,10 @@ impl<'a> Story<'a> {
                 lane.label(line.t, format!("answer: {}", words::answer(line)));
             } else {
                 lane.label(line.t, words::answer(line));
+                let revised = line.get("revision").and_then(|revision| changed(run, revision));
+                if let Some(fields) = revised {
+                    lane.detail = fields.replace('_', " ");
+                }
             }
         } else if let Some(gone) = gone {
             lane.point(gone, Shape::End);
@@ -270,4 +275,10 @@ impl<'a> Story<'a> {
         let of = |lane: &&crate::timeline::chart::Lane| lane.group == group && lane.begins.1 == Rank::Call;
         self.chart.lanes.iter().find(of).map(|lane| lane.id)
     }
+}
+
+/// Which rights a revision of the policy changed.
+fn changed<'a>(run: &'a Run, revision: &str) -> Option<&'a str> {
+    let is_it = |line: &&Line| line.kind == "policy_changed" && line.get("revision") == Some(revision);
+    run.lines.iter().find(is_it).and_then(|line| line.get("fields"))
 }
