@@ -10,6 +10,7 @@ mod acts;
 mod call;
 mod explain;
 mod judge;
+mod lint;
 mod model;
 mod rulebook;
 mod run;
@@ -22,6 +23,7 @@ mod transcript;
 
 pub use explain::{ExplainError, explain};
 pub use judge::{Verdict, judge};
+pub use lint::{Finding, lint};
 pub use run::{Run, Step};
 pub use scenario::{LoadError, Scenario};
 pub use tier::{Tier, play};

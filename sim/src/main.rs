@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use sim::scriptchild::EXIT_BROKEN;
 
-use crate::commands::{Failure, explain, gallery, replay, run, scriptchild, timeline};
+use crate::commands::{Failure, explain, gallery, lint, replay, run, scriptchild, timeline};
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
@@ -26,6 +26,8 @@ enum Command {
     Replay(replay::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
+    /// Find what is wrong in scenario files beyond their syntax
+    Lint(lint::Args),
     /// Draw a scenario as SVG
     Timeline(timeline::Args),
     /// Draw the scenarios of the gallery, or check that their pictures are fresh
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&mut out, &args),
         Command::Replay(args) => replay::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
+        Command::Lint(args) => lint::run(&mut out, &args),
         Command::Timeline(args) => timeline::run(&mut out, &args),
         Command::Gallery(args) => gallery::run(&mut out, &args),
         Command::Scriptchild(args) => scriptchild::run(&args),

@@ -2,6 +2,7 @@
 
 pub(crate) mod explain;
 pub(crate) mod gallery;
+pub(crate) mod lint;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod scriptchild;
