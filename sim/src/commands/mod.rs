@@ -2,6 +2,7 @@
 
 pub(crate) mod explain;
 pub(crate) mod gallery;
+mod junit;
 pub(crate) mod lint;
 pub(crate) mod replay;
 pub(crate) mod run;
@@ -55,4 +56,9 @@ fn below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The name of a scenario.
+fn stem(file: &Path) -> &str {
+    file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }
