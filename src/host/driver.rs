@@ -39,6 +39,10 @@ const CALLS_BOUND: usize = 64;
 /// Inputs taken in one turn before deadlines are looked at again.
 const INPUTS_PER_TURN: usize = 64;
 
+/// Rounds of everybody who is ready to run that bring nothing new, before a deadline counts as alone at its instant: one
+/// for those who were woken with it, one for those whom they woke.
+const QUIET_ROUNDS: usize = 2;
+
 /// What comes from the driver's own tasks.
 #[derive(Debug)]
 pub(super) enum Happened {
@@ -226,14 +230,13 @@ impl Driver {
                 Turn::Deadline => {}
                 Turn::Over => break,
             }
-            // What has happened by now comes before a deadline that has passed by now, whatever this turn was about.
             for _ in 0..INPUTS_PER_TURN {
                 let Ok(happened) = self.happened.try_recv() else { break };
                 self.on_happened(happened);
             }
-            let now = self.clock.now();
-            if self.session.next_deadline().is_some_and(|due| due <= now) {
-                self.session.on_deadline(now);
+            if self.is_due() {
+                self.let_others_go_first().await;
+                self.session.on_deadline(self.clock.now());
                 self.perform();
             }
         }
@@ -242,6 +245,43 @@ impl Driver {
         for watch in self.watches.values() {
             watch.abort();
         }
+    }
+
+    fn is_due(&self) -> bool {
+        let now = self.clock.now();
+        self.session.next_deadline().is_some_and(|due| due <= now)
+    }
+
+    /// What has happened, and what was asked, by the instant of a deadline comes before it: a child that ends at that
+    /// instant is ready to be heard of, but whoever hears of it and tells may not have had a turn yet.
+    async fn let_others_go_first(&mut self) {
+        let mut quiet = 0;
+        for _ in 0..INPUTS_PER_TURN {
+            tokio::task::yield_now().await;
+            quiet = if self.take_what_is_ready() { 0 } else { quiet + 1 };
+            if quiet == QUIET_ROUNDS {
+                return;
+            }
+        }
+    }
+
+    /// Takes inputs that are there already, in the order of [`Self::next`]; answers whether there were any.
+    fn take_what_is_ready(&mut self) -> bool {
+        let mut took = false;
+        for _ in 0..INPUTS_PER_TURN {
+            let notices = self.notices.take();
+            if let Ok(happened) = self.happened.try_recv() {
+                self.on_happened(happened);
+            } else if notices.is_empty() {
+                let Ok(asked) = self.asked.try_recv() else { break };
+                self.on_asked(asked);
+            }
+            for notice in notices {
+                self.on_notice(notice);
+            }
+            took = true;
+        }
+        took
     }
 
     async fn next(&mut self) -> Turn {
