@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use super::board::Board;
@@ -158,6 +158,7 @@ pub(super) struct Driver {
     ports: Ports,
     /// The owner's rules for connections that the session knows of.
     owner_network: Option<Arc<[NetworkRule]>>,
+    rules_changed: Option<watch::Receiver<()>>,
     pending: Pending,
     /// Counts the connections of its children.
     connections: Arc<AtomicU64>,
@@ -176,6 +177,7 @@ enum Turn {
     Happened(Happened),
     Asked(Asked),
     Noticed,
+    RulesChanged,
     Deadline,
     /// Every handle is gone.
     Over,
@@ -195,12 +197,14 @@ impl Driver {
         let feed = Arc::new(Feed::default());
         let lines = Lines { asked: asked_tx, notices: Arc::clone(&notices), feed: Arc::clone(&feed) };
         let (callers, processes, watches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let rules_changed = ports.rulebook.changes();
         let driver = Self {
             session,
             identity,
             clock,
             ports,
             owner_network,
+            rules_changed,
             pending: Pending::default(),
             connections: Arc::default(),
             events,
@@ -227,6 +231,7 @@ impl Driver {
                         self.on_notice(notice);
                     }
                 }
+                Turn::RulesChanged => self.look_at_owner_network(),
                 Turn::Deadline => {}
                 Turn::Over => break,
             }
@@ -236,6 +241,7 @@ impl Driver {
             }
             if self.is_due() {
                 self.let_others_go_first().await;
+                self.look_at_owner_network();
                 self.session.on_deadline(self.clock.now());
                 self.perform();
             }
@@ -291,6 +297,7 @@ impl Driver {
             // client has read, or left, is known before what it asks next.
             biased;
             Some(happened) = self.happened.recv() => Turn::Happened(happened),
+            () = changed(&mut self.rules_changed) => Turn::RulesChanged,
             () = self.notices.some.notified() => Turn::Noticed,
             asked = self.asked.recv() => asked.map_or(Turn::Over, Turn::Asked),
             () = sleep_until(due) => Turn::Deadline,
@@ -301,7 +308,6 @@ impl Driver {
         let event = match happened {
             Happened::Event(event) => Some(event),
             Happened::Connecting { process, connection, to, reply } => {
-                self.look_at_owner_network();
                 Some(self.connecting(process, connection, to, reply))
             }
             Happened::Grown { process, attempt } => self.look_at_log(process, attempt),
@@ -310,6 +316,8 @@ impl Driver {
             }
         };
         if let Some(event) = event {
+            // An end may be judged, and a review may be the last word.
+            self.look_at_owner_network();
             self.let_go(&event);
             self.session.on_event(self.clock.now(), event);
             self.perform();
@@ -436,6 +444,18 @@ impl Driver {
     fn running(&self, process: ProcessId) -> Option<&Running> {
         self.latest(process)?.running.as_ref()
     }
+}
+
+/// Resolves when it is told that rules may have changed.
+async fn changed(rules: &mut Option<watch::Receiver<()>>) {
+    if let Some(changes) = rules
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    // Whoever could change them is gone.
+    *rules = None;
+    std::future::pending().await
 }
 
 async fn sleep_until(due: Option<tokio::time::Instant>) {
