@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use sim::{Scenario, Tier, play};
+use sim::{Scenario, Tier, play_seeded};
 
 use super::Failure;
 
@@ -14,12 +14,15 @@ pub(crate) struct Args {
     /// How much of the product runs
     #[arg(long, default_value_t = Tier::Core)]
     tier: Tier,
+    /// Play by the scheduler of this seed
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    scheduler: u64,
 }
 
 pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
     match Scenario::load(&args.file) {
         Ok(scenario) => {
-            for line in play(&scenario, args.tier).lines {
+            for line in play_seeded(&scenario, args.tier, args.scheduler).lines {
                 writeln!(out, "{line}")?;
             }
             Ok(true)
