@@ -6,6 +6,7 @@
 //! A [`Tier`] says how much of the product runs. Events are the session's public feed and its answers, never the insides of
 //! what stands in for the system. The same file gives the same transcript, to the byte.
 
+mod acts;
 mod call;
 mod explain;
 mod judge;
@@ -14,9 +15,11 @@ mod properties;
 mod rulebook;
 mod run;
 mod scenario;
+pub mod scriptchild;
 mod swarm;
 mod tell;
 mod tier;
+mod timeline;
 mod transcript;
 
 pub use explain::{ExplainError, explain};
@@ -26,4 +29,5 @@ pub use run::{Run, Step};
 pub use scenario::{LoadError, Scenario};
 pub use swarm::{Campaign, Failure, generate, regression, shrink};
 pub use tier::{Tier, play};
+pub use timeline::timeline;
 pub use transcript::{Line, Pattern, PatternError, Word};

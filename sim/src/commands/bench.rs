@@ -45,7 +45,8 @@ pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
     }
     let runs: Vec<_> = scenarios.iter().map(|scenario| play(scenario, Tier::Core)).collect();
     let watch = Stopwatch::start();
-    let found: usize = scenarios.iter().zip(&runs).map(|(scenario, run)| violations(scenario, run).len()).sum();
+    let found: usize =
+        scenarios.iter().zip(&runs).map(|(scenario, run)| violations(scenario, run).len()).sum();
     row(out, "properties", args.scenarios, 0, watch.seconds())?;
     Ok(found == 0)
 }

@@ -62,7 +62,11 @@ fn compare(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
         Some((seed, lines)) => {
             writeln!(out, "FAIL: two processes differ at seed {seed}")?;
             writeln!(out, "  one: {}\n  two: {}", lines.0, lines.1)?;
-            writeln!(out, "  reproduce: cargo run -p sim -- meta --seed {seed} --count 1 --tier {}", args.tier)?;
+            writeln!(
+                out,
+                "  reproduce: cargo run -p sim -- meta --seed {seed} --count 1 --tier {}",
+                args.tier
+            )?;
             Ok(false)
         }
         None => {
@@ -90,7 +94,8 @@ fn first_difference(one: &mut Child, two: &mut Child) -> Option<(String, (String
     let (mut one, mut two) = (lines(one)?, lines(two)?);
     let mut seed = String::new();
     loop {
-        let next = |lines: &mut dyn Iterator<Item = std::io::Result<String>>| lines.next().and_then(Result::ok);
+        let next =
+            |lines: &mut dyn Iterator<Item = std::io::Result<String>>| lines.next().and_then(Result::ok);
         match (next(&mut one), next(&mut two)) {
             (None, None) => return None,
             (Some(one), Some(two)) if one == two => {

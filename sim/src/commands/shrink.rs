@@ -32,10 +32,13 @@ pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
         }
     };
     let found = violations(&scenario, &play(&scenario, args.tier));
-    let wanted = found.iter().find(|found| args.property.as_deref().is_none_or(|property| property == found.property));
+    let wanted =
+        found.iter().find(|found| args.property.as_deref().is_none_or(|property| property == found.property));
     let Some(violation) = wanted else {
         let property = args.property.as_deref().unwrap_or("any property");
-        return Err(Failure::Usage(format!("it does not fail {property}, so there is nothing to shrink it by")));
+        return Err(Failure::Usage(format!(
+            "it does not fail {property}, so there is nothing to shrink it by"
+        )));
     };
     let campaign = Campaign::new(args.tier, false);
     let small = shrink(&scenario, |scenario| campaign.fails(scenario, violation.property));

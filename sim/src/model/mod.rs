@@ -7,6 +7,7 @@
 mod child;
 mod perform;
 mod steps;
+pub(crate) mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use unified_exec::core::spawn::{Enforced, Mechanism, SpawnError, SpawnPlan, Stdi
 use unified_exec::core::time::Instant;
 
 use self::child::{Child, Report};
+use self::trace::{Mark, What};
 use crate::rulebook::Rulebook;
 use crate::run::{Run, Step};
 use crate::scenario::session::config;
@@ -36,6 +38,15 @@ pub(crate) fn play(scenario: &Scenario) -> Run {
     let mut world = World::new(scenario);
     world.run();
     world.into_run()
+}
+
+/// Plays a scenario, and keeps what the transcript does not tell.
+pub(crate) fn trace(scenario: &Scenario) -> (Run, Vec<Mark>) {
+    let mut world = World::new(scenario);
+    world.marks = Some(Vec::new());
+    world.run();
+    let marks = world.marks.take().unwrap_or_default();
+    (world.into_run(), marks)
 }
 
 /// What is due; at one instant in this order.
@@ -81,6 +92,8 @@ pub(crate) struct World<'a> {
     pub(crate) broken: Vec<String>,
     pub(crate) missed: Vec<String>,
     pub(crate) steps: Vec<Step>,
+    /// Kept for pictures only.
+    marks: Option<Vec<Mark>>,
 }
 
 impl<'a> World<'a> {
@@ -109,6 +122,7 @@ impl<'a> World<'a> {
             broken: Vec::new(),
             missed: Vec::new(),
             steps: Vec::new(),
+            marks: None,
         };
         for (step, when) in scenario.when.iter().map(|when| when.get_ref()).enumerate() {
             match (when.at, &when.on) {
@@ -178,6 +192,7 @@ impl<'a> World<'a> {
         let second = attempt.1 == AttemptNumber::SECOND;
         let takes = self.program(&plan).map_or(0, |program| program.start(second).0);
         self.plans.insert(attempt, plan);
+        self.mark(Some(attempt), What::Spawning);
         self.later(takes, Due::Spawned(attempt));
     }
 
@@ -216,20 +231,28 @@ impl<'a> World<'a> {
         process: ProcessId,
         does: impl FnOnce(&mut Child<'a>) -> T,
     ) -> T {
+        self.with_attempt(self.latest(process), does)
+    }
+
+    fn latest(&self, process: ProcessId) -> Attempt {
         let second = (process, AttemptNumber::SECOND);
-        let first = (process, AttemptNumber::FIRST);
-        self.with_attempt(if self.children.contains_key(&second) { second } else { first }, does)
+        if self.children.contains_key(&second) { second } else { (process, AttemptNumber::FIRST) }
     }
 
     /// Lets a child do something, and schedules what a spawner would report of it.
     fn with_attempt<T: Default>(&mut self, of: Attempt, does: impl FnOnce(&mut Child<'a>) -> T) -> T {
         let ((process, attempt), at) = (of, self.now);
         let Some(child) = self.children.get_mut(&of) else { return T::default() };
+        let before = self.marks.is_some().then(|| child.descendants_alive());
         let done = does(child);
-        for report in child.reports() {
+        let after = if before.is_some() { child.descendants_alive() } else { Vec::new() };
+        let reports = child.reports();
+        self.mark_descendants(of, &before.unwrap_or_default(), &after);
+        for report in reports {
             let (late, event) = match report {
                 Report::Output { end } => (0, Event::Output { process, attempt, end }),
                 Report::Exited { status, late } => {
+                    self.mark(Some(of), What::Exited);
                     (late, Event::Exited { process, attempt, status, usage: None, out_of_memory: false, at })
                 }
                 Report::Closed { end } => (0, Event::Closed { process, attempt, end }),

@@ -8,6 +8,7 @@ use unified_exec::core::spawn::Descendant;
 
 use crate::model::World;
 use crate::model::child::Child;
+use crate::model::trace::What;
 use crate::tell;
 use crate::transcript::{Line, Word};
 
@@ -46,14 +47,21 @@ impl World<'_> {
                     self.with_child(process, |child| child.stop_write(write));
                 }
                 Effect::Signal { process, signal, scope, call } => {
+                    let attempt = self.latest(process);
                     let reached = self.with_child(process, |child| child.signal(signal, scope));
+                    if reached {
+                        self.mark(Some(attempt), What::Signal(signal.name()));
+                    }
                     if let Some(call) = call {
                         let result = reached.then_some(()).ok_or(ControlFailure::Gone);
                         self.tell(Event::Controlled { call, result });
                     }
                 }
                 Effect::KillTree { process } => {
-                    self.with_child(process, |child| child.signal(Signal::KILL, Scope::Tree));
+                    let attempt = self.latest(process);
+                    if self.with_child(process, |child| child.signal(Signal::KILL, Scope::Tree)) {
+                        self.mark(Some(attempt), What::Signal(Signal::KILL.name()));
+                    }
                 }
                 Effect::Survey { process } => {
                     let names = self.with_child(process, |child| child.alive());
@@ -87,6 +95,9 @@ impl World<'_> {
             self.broken.push(format!("call {name:?} was answered twice"));
         }
         self.line(&name, "answer", tell::answer(answer));
+        if let Some(step) = call.0.checked_sub(1).and_then(|step| usize::try_from(step).ok()) {
+            self.mark(None, What::Answered { step, line: self.lines.len() - 1 });
+        }
     }
 
     fn published(&mut self, event: &FeedEvent) {

@@ -243,14 +243,11 @@ fn forbidden(facts: &Facts<'_>, found: &mut Found) {
 /// The gates from the other side, for runs in which nothing but the denial itself decides: nobody meddles with rights,
 /// calls, input or processes.
 fn retried(facts: &Facts<'_>, found: &mut Found) {
-    let calm =
-        |op| matches!(op, Op::Exec | Op::Poll | Op::Wait | Op::Attach | Op::Decide | Op::Close | Op::Hold);
-    let end = facts
-        .run
-        .steps
-        .iter()
-        .position(|step| facts.scenario.when.get(step.step).is_some_and(|when| !calm(when.get_ref().op)));
-    let quiet_ends = end.is_none_or(|at| at + 1 == facts.run.steps.len());
+    let calm = |op| matches!(op, Op::Exec | Op::Poll | Op::Wait | Op::Attach | Op::Decide | Op::Hold);
+    let mut steps = facts.run.steps.iter();
+    let meddled = steps
+        .find(|step| facts.scenario.when.get(step.step).is_some_and(|when| !calm(when.get_ref().op)))
+        .map_or(usize::MAX, |step| step.line);
     let service = &facts.scenario.service;
     let strict_no = facts.scenario.reviewer.is_some_and(|reviewer| reviewer.automatic != Says::Allow);
     let gated = service.deny_read.as_ref().is_some_and(|paths| !paths.is_empty())
@@ -262,14 +259,16 @@ fn retried(facts: &Facts<'_>, found: &mut Found) {
         Some(Policy::Granular(granular)) => granular.sandbox_approval,
         Some(Policy::Never | Policy::OnRequest) | None => false,
     };
-    if !quiet_ends || gated || !wants {
+    if gated || !wants {
         return;
     }
     for call in facts.starts().filter(|call| !facts.is_repeated(call) && !call.dropped) {
         let bounded = call.when.timeout.is_some()
             || call.when.hard_timeout.is_some()
             || call.when.after_disconnect.is_some();
-        let Some(exited) = facts.first(call, "process_exited").filter(|_| !bounded) else { continue };
+        let Some(exited) = facts.first(call, "process_exited").filter(|at| !bounded && *at < meddled) else {
+            continue;
+        };
         let denied = facts.says(exited, "evidence") != "" && facts.says(exited, "early") == "true";
         let first = facts.of_kind(call, "attempt_started").count() == 1
             && facts.of_kind(call, "spawn_failed").next().is_none()
