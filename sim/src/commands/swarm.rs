@@ -84,7 +84,7 @@ fn play_all(args: &Args, watch: &Stopwatch) -> Campaign {
         let mut turn = job;
         loop {
             let done = match args.budget {
-                Some(budget) => campaign.played % BATCH == 0 && watch.elapsed() >= budget,
+                Some(budget) => campaign.played.is_multiple_of(BATCH) && watch.elapsed() >= budget,
                 None => turn >= args.count,
             };
             if done || over.load(Ordering::Relaxed) {

@@ -263,17 +263,22 @@ fn retried(facts: &Facts<'_>, found: &mut Found) {
         return;
     }
     for call in facts.starts().filter(|call| !facts.is_repeated(call) && !call.dropped) {
-        let bounded = call.when.timeout.is_some()
-            || call.when.hard_timeout.is_some()
-            || call.when.after_disconnect.is_some();
+        let timeouts = [
+            call.when.timeout,
+            call.when.hard_timeout,
+            call.when.no_output_timeout,
+            call.when.after_disconnect,
+        ];
+        let bounded = timeouts.iter().any(Option::is_some);
         let Some(exited) = facts.first(call, "process_exited").filter(|at| !bounded && *at < meddled) else {
             continue;
         };
-        let denied = facts.says(exited, "evidence") != "" && facts.says(exited, "early") == "true";
+        let denied = !facts.says(exited, "evidence").is_empty() && facts.says(exited, "early") == "true";
         let first = facts.of_kind(call, "attempt_started").count() == 1
             && facts.of_kind(call, "spawn_failed").next().is_none()
             && question_of(facts, call, "retry").is_none();
-        if denied && first {
+        let waited = call.answers.first().is_some_and(|at| facts.says(*at, "end") == "exited");
+        if denied && first && waited {
             found.push(format!(
                 "{} was denied early, and there was neither question nor second attempt",
                 call.name

@@ -227,6 +227,11 @@ impl<'a> Facts<'a> {
         self.scenario.service.early_window.unwrap_or(150)
     }
 
+    /// The rank of a step among those that were done.
+    pub(crate) fn nth(&self, step: Step) -> Option<usize> {
+        self.run.steps.iter().position(|done| done.step == step.step)
+    }
+
     /// Steps of this kind that were done before line `line`.
     pub(crate) fn done_before(&self, line: usize, op: Op) -> impl Iterator<Item = (Step, &'a When)> {
         let scenario = self.scenario;

@@ -45,8 +45,8 @@ fn accounted(facts: &Facts<'_>, found: &mut Found) {
         let mut sent = 0;
         for (step, when) in facts.done_before(usize::MAX, Op::Write) {
             let write = when.call.as_deref().and_then(|name| facts.call(name));
-            let refused =
-                write.is_some_and(|write| write.answers.iter().any(|at| facts.says(*at, "error") != ""));
+            let refused = write
+                .is_some_and(|write| write.answers.iter().any(|at| !facts.says(*at, "error").is_empty()));
             // What was refused because the program had closed its input may have been taken in part.
             let broken = write.is_some_and(|write| {
                 write.answers.iter().any(|at| facts.says(*at, "error") == "stdin_ended")

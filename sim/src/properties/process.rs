@@ -217,14 +217,17 @@ fn ladder(facts: &Facts<'_>, found: &mut Found) {
             _ => continue,
         };
         let stubborn = facts.acts_like(call, |act| act.ignore.is_some() || act.hang.is_some());
-        if facts.says(at, "code") != "137" || !stubborn {
+        let own = facts.acts_like(call, |act| act.signal.is_some() || act.exit == Some(137));
+        if facts.says(at, "code") != "137" || !stubborn || own {
             continue;
         }
         let Some(started) = last_attempt(facts, call) else { continue };
         let asked = facts
             .done_before(at, op)
             .filter(|(_, step)| op != Op::Terminate || step.to.as_deref() == Some(call.name));
-        let since = asked.map(|(step, _)| step.t.max(facts.t(started))).min();
+        let begun = call.done.and_then(|done| facts.nth(done));
+        let asked = asked.map(|(step, _)| step).filter(|step| facts.nth(*step) > begun);
+        let since = asked.map(|step| step.t.max(facts.t(started))).min();
         let signalled = facts.done_before(at, Op::Signal).next().is_some();
         if let Some(since) = since.filter(|_| !signalled)
             && !(since + GRACE..=since + GRACE + FEED).contains(&facts.t(at))

@@ -1,7 +1,7 @@
 //! What calls are told.
 
 use super::Found;
-use super::facts::Facts;
+use super::facts::{Called, Facts, Question};
 use crate::scenario::{Mode, Op};
 
 type Check = fn(&Facts<'_>, &mut Found);
@@ -42,6 +42,10 @@ fn answered_once(facts: &Facts<'_>, found: &mut Found) {
 
 fn running(facts: &Facts<'_>, found: &mut Found) {
     for (call, at) in facts.answers().filter(|(_, at)| facts.says(*at, "process") == "live") {
+        // A repeat gets the answer that was true when it was given first.
+        if facts.is_repeated(call) {
+            continue;
+        }
         let Some(process) = facts.target(call).filter(|process| !facts.is_repeated(process)) else {
             continue;
         };
@@ -50,6 +54,14 @@ fn running(facts: &Facts<'_>, found: &mut Found) {
         }
         let started = facts.of_kind(process, "attempt_started").last().filter(|started| *started < at);
         let Some(started) = started else { continue };
+        // Between its attempts a process lives, and nothing of it runs.
+        let asked = |question: &Question<'_>| {
+            question.who == process.name && question.kind == "retry" && question.asked < at
+        };
+        let denied = facts.of_kind(process, "attempt_denied").any(|denied| denied < at);
+        if facts.says(started, "n") == "1" && (denied || facts.questions.iter().any(asked)) {
+            continue;
+        }
         let sandboxed = facts.says(started, "under") == "profile";
         let Some(end) = facts.own_end(process, sandboxed) else { continue };
         let heard = facts.t(started) + end.at + end.late;
@@ -66,7 +78,7 @@ fn running(facts: &Facts<'_>, found: &mut Found) {
 
 fn dead(facts: &Facts<'_>, found: &mut Found) {
     for (call, at) in facts.answers() {
-        let ended = facts.says(at, "end") == "exited" && facts.says(at, "code") != "";
+        let ended = facts.says(at, "end") == "exited" && !facts.says(at, "code").is_empty();
         if ended && facts.says(at, "process") == "live" {
             found.push(format!("{} was told an exit and a process that lives", call.name));
         }
@@ -91,6 +103,8 @@ fn exit_output(facts: &Facts<'_>, found: &mut Found) {
             }
         } else if let Some(exit) = exit_instant(facts, process, at)
             && facts.t(at) < exit + COLLECT
+            && !interrupted_at(facts, facts.t(at))
+            && !is_due(facts, call, at)
         {
             found.push(format!(
                 "{} was told of an exit {} ms after it, with open outputs",
@@ -101,8 +115,24 @@ fn exit_output(facts: &Facts<'_>, found: &mut Found) {
     }
 }
 
+/// Whether waits of some turn were ended at this instant: who waits for outputs then is answered with what there is.
+fn interrupted_at(facts: &Facts<'_>, t: u64) -> bool {
+    facts.run.lines.iter().any(|line| line.kind == "interrupted" && line.t == t)
+}
+
+/// Whether an answer can have come because the time of its call was over, however the process was.
+fn is_due(facts: &Facts<'_>, call: &Called<'_>, at: usize) -> bool {
+    let shortest = match call.when.op {
+        Op::Poll => 5_000,
+        _ => 250,
+    };
+    let begun =
+        facts.first(call, "attempt_started").map(|at| facts.t(at)).or_else(|| call.done.map(|step| step.t));
+    begun.is_some_and(|begun| facts.t(at) >= begun + shortest)
+}
+
 /// When the attempt that answer `at` is about ended, if it ended by itself and what it does tells.
-fn exit_instant(facts: &Facts<'_>, process: &super::facts::Called<'_>, at: usize) -> Option<u64> {
+fn exit_instant(facts: &Facts<'_>, process: &Called<'_>, at: usize) -> Option<u64> {
     let n = facts.says(at, "n");
     let started = facts.of_kind(process, "attempt_started").find(|started| facts.says(*started, "n") == n)?;
     let end = facts.own_end(process, facts.says(started, "under") == "profile")?;
@@ -113,16 +143,17 @@ fn exit_instant(facts: &Facts<'_>, process: &super::facts::Called<'_>, at: usize
 
 fn ranges(facts: &Facts<'_>, found: &mut Found) {
     for process in facts.starts().filter(|process| !facts.is_repeated(process)) {
-        let mut told: Vec<(usize, &str)> = Vec::new();
-        for (call, at) in facts.answers().filter(|(_, at)| facts.says(*at, "to") != "") {
+        let mut told: Vec<(usize, &Called<'_>)> = Vec::new();
+        for (call, at) in facts.answers().filter(|(_, at)| !facts.says(*at, "to").is_empty()) {
             let about = facts.target(call).is_some_and(|about| about.name == process.name);
             if about && call.when.frame != Some(true) {
-                told.push((at, call.name));
+                told.push((at, call));
             }
         }
-        told.sort_unstable();
+        told.sort_unstable_by_key(|(at, _)| *at);
         let (mut attempt, mut covered) = ("", 0);
-        for (at, name) in told {
+        for (at, call) in told {
+            let name = call.name;
             let (Some(from), Some(to)) = (facts.number(at, "from"), facts.number(at, "to")) else { continue };
             if facts.says(at, "n") != attempt {
                 (attempt, covered) = (facts.says(at, "n"), 0);
@@ -133,7 +164,7 @@ fn ranges(facts: &Facts<'_>, found: &mut Found) {
                     process.name
                 ));
             }
-            if to < from || to < covered {
+            if to < from || to < covered && !facts.is_repeated(call) {
                 found.push(format!("{name} was told {from}..{to} of {}, behind {covered}", process.name));
             }
             covered = covered.max(to);

@@ -217,7 +217,7 @@ fn by_line(line: &Line, is: &mut impl FnMut(Path, bool)) {
 fn of_end(facts: &Facts<'_>, call: &Called<'_>, is: &mut impl FnMut(Path, bool)) {
     let Some(exited) = facts.first(call, "process_exited") else { return };
     let Some(started) = facts.of_kind(call, "attempt_started").last() else { return };
-    let denied = facts.says(exited, "evidence") != "";
+    let denied = !facts.says(exited, "evidence").is_empty();
     if let Some(end) = facts.own_end(call, facts.says(started, "under") == "profile") {
         let own = facts.says(exited, "reason") == "exited";
         let window = facts.window();

@@ -17,12 +17,18 @@ pub(crate) const ALL: [(&str, &str, Check); 4] = [
 ];
 
 fn bound(facts: &Facts<'_>, found: &mut Found) {
+    // Whoever cannot be killed has given up its slot without an end that would tell.
+    if facts.anybody_is_stuck() {
+        return;
+    }
     let limit = facts.scenario.service.processes_max.unwrap_or(64);
     let mut events: Vec<(usize, bool)> = Vec::new();
     for call in facts.starts() {
-        // A process that makes room gives its slot up when that is decided, before it has ended.
-        let pruned = facts.of_kind(call, "process_exited").any(|at| facts.says(at, "reason") == "pruned");
-        if pruned || facts.is_repeated(call) {
+        // Whoever is being ended may give its slot up before it has ended.
+        let ended_by_us = facts
+            .of_kind(call, "process_exited")
+            .any(|at| !matches!(facts.says(at, "reason"), "exited" | "signalled" | "session_closed"));
+        if ended_by_us || facts.is_repeated(call) {
             continue;
         }
         events.extend(facts.first(call, "process_started").map(|at| (at, true)));

@@ -122,7 +122,8 @@ impl Programs<'_> {
             let to = self.random.one_of(["example.org:443", "example.net:80", "localhost:22"]);
             script.act(script.last(), |act| act.connect = Some(to.into()));
         }
-        if self.strikes(Fault::EofFirst) {
+        let echoes = script.0.iter().any(|act| act.get_ref().echo.is_some());
+        if !echoes && self.strikes(Fault::EofFirst) {
             script.act(script.last(), |act| act.eof = Some(true));
         }
         if self.strikes(Fault::Hang) {
@@ -169,7 +170,8 @@ impl Programs<'_> {
             let code = self.random.one_of([0, 0, 0, 1, 2, 127]);
             script.act(at, |act| (act.exit, act.late) = (Some(code), late));
         }
-        if self.strikes(Fault::LateOutput) {
+        let closed = script.0.iter().any(|act| act.get_ref().eof.is_some());
+        if !closed && self.strikes(Fault::LateOutput) {
             let after = self.random.one_of([0, 1, 19, 20, 21, 49, 50, 51, 99, 100, 101, 300]);
             script.act(at + after, |act| act.out = Some("late\n".into()));
         }
