@@ -10,6 +10,7 @@ mod acts;
 mod call;
 mod explain;
 mod judge;
+mod lint;
 mod model;
 mod properties;
 mod rulebook;
@@ -24,6 +25,7 @@ mod transcript;
 
 pub use explain::{ExplainError, explain};
 pub use judge::{Verdict, judge};
+pub use lint::{Finding, lint};
 pub use properties::{Sometimes, Violation, properties, violations};
 pub use run::{Run, Step};
 pub use scenario::{LoadError, Scenario};

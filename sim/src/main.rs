@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use sim::scriptchild::EXIT_BROKEN;
 
 use crate::commands::{
-    Failure, bench, explain, gallery, meta, replay, run, scriptchild, shrink, swarm, timeline,
+    Failure, bench, explain, gallery, lint, meta, replay, run, scriptchild, shrink, swarm, timeline,
 };
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
@@ -36,6 +36,8 @@ enum Command {
     Bench(bench::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
+    /// Find what is wrong in scenario files beyond their syntax
+    Lint(lint::Args),
     /// Draw a scenario as SVG
     Timeline(timeline::Args),
     /// Draw the scenarios of the gallery, or check that their pictures are fresh
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Meta(args) => meta::run(&mut out, &args),
         Command::Bench(args) => bench::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
+        Command::Lint(args) => lint::run(&mut out, &args),
         Command::Timeline(args) => timeline::run(&mut out, &args),
         Command::Gallery(args) => gallery::run(&mut out, &args),
         Command::Scriptchild(args) => scriptchild::run(&args),

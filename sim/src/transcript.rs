@@ -71,7 +71,7 @@ pub enum PatternError {
 }
 
 /// The names of `behaviour.md` section 10, `answer` for what a call gets, `connection` for what a program gets.
-const KINDS: [&str; 18] = [
+pub(crate) const KINDS: [&str; 18] = [
     "answer",
     "connection",
     "approval_requested",
@@ -118,6 +118,21 @@ impl Pattern {
             .collect::<Result<Vec<_>, _>>()?;
         keys.sort();
         Ok(Self { who: who.into(), kind: kind.into(), keys })
+    }
+
+    /// Whose lines it matches: a call, `*` or `-`.
+    pub(crate) fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// What kind of lines; `*` for all.
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// What they must say.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// Whether `line` looks like this.

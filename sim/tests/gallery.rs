@@ -60,7 +60,7 @@ fn a_stale_missing_or_needless_picture_is_told_and_drawn_anew() {
     for problem in ["disconnect.svg: is stale", "yield_and_poll.svg: No such file", "old.svg: no scenario"] {
         assert!(said.contains(problem), "{said}");
     }
-    assert!(said.contains("3 pictures are not as they would be drawn"), "{said}");
+    assert!(said.contains("not as it would be drawn: 3"), "{said}");
     assert!(gallery(&[at, "sim/scenarios"]).1);
     assert_eq!(gallery(&[at, "sim/scenarios", "--check"]), (String::new(), true));
     assert!(!folder.join("old.svg").exists());

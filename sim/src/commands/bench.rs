@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use sim::{Scenario, Tier, generate, play, violations};
 
-use super::{Failure, Stopwatch};
+use super::Failure;
+use super::watch::{Stopwatch, duration};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -13,7 +14,7 @@ pub(crate) struct Args {
     #[arg(long)]
     tier: Option<Tier>,
     /// How long to measure each
-    #[arg(long, default_value = "2s", value_parser = super::duration)]
+    #[arg(long, default_value = "2s", value_parser = duration)]
     budget: Duration,
     /// How many different scenarios are played, over and over
     #[arg(long, default_value_t = 2_000)]

@@ -74,7 +74,7 @@ fn check(
         writeln!(out, "{}: no scenario with this name is tagged {TAG:?}", path.display())?;
     }
     if wrong > 0 {
-        writeln!(out, "{wrong} pictures are not as they would be drawn; to draw them, leave out --check")?;
+        writeln!(out, "not as it would be drawn: {wrong}; to draw anew, leave out --check")?;
     }
     Ok(wrong == 0)
 }

@@ -3,20 +3,20 @@
 pub(crate) mod bench;
 pub(crate) mod explain;
 pub(crate) mod gallery;
+mod junit;
+pub(crate) mod lint;
 pub(crate) mod meta;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod scriptchild;
 pub(crate) mod shrink;
+mod source;
 pub(crate) mod swarm;
 pub(crate) mod timeline;
+mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::{Duration, Instant};
-
-use sim::{LoadError, Scenario, generate};
 
 /// Why a command could not be carried out; that a scenario fails is none.
 #[derive(Debug, thiserror::Error)]
@@ -64,61 +64,7 @@ fn below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A scenario by its file, or the random one of a seed.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    File(PathBuf),
-    Seed(u64),
-}
-
-impl FromStr for Source {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(text.parse().map_or_else(|_| Self::File(text.into()), Self::Seed))
-    }
-}
-
-impl Source {
-    pub(crate) fn scenario(&self) -> Result<Scenario, LoadError> {
-        match self {
-            Self::File(file) => Scenario::load(file),
-            Self::Seed(seed) => Ok(generate(*seed)),
-        }
-    }
-}
-
-/// Real time, which says how fast the simulator is and nothing of what it plays.
-pub(crate) struct Stopwatch(Instant);
-
-impl Stopwatch {
-    #[expect(clippy::disallowed_methods, reason = "speed and budgets are real time")]
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.0.elapsed()
-    }
-
-    pub(crate) fn seconds(&self) -> f64 {
-        self.elapsed().as_secs_f64()
-    }
-}
-
-/// A length of time: 500ms, 40s, 10m, 2h.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => 0,
-    };
-    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(millis)) {
-        Some(length) if millis > 0 => Ok(Duration::from_millis(length)),
-        _ => Err(format!("{text:?} is no length of time, such as 500ms, 40s, 10m or 2h")),
-    }
+/// The name of a scenario.
+fn stem(file: &Path) -> &str {
+    file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }

@@ -4,7 +4,8 @@ use std::io::Write;
 
 use sim::{Tier, play, violations};
 
-use super::{Failure, Source};
+use super::Failure;
+use super::source::Source;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

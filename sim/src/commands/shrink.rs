@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use sim::{Campaign, Tier, play, shrink, violations};
 
+use super::Failure;
+use super::source::Source;
 use super::swarm::write_regression;
-use super::{Failure, Source};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use sim::{Campaign, Failure, Tier, generate, play, regression, shrink};
 
-use super::{Failure as Failed, Stopwatch};
+use super::Failure as Failed;
+use super::watch::{Stopwatch, duration};
 
 /// A campaign of fewer scenarios than that need not have been on every rare path.
 const ENOUGH: u64 = 100_000;
@@ -17,7 +18,7 @@ const BATCH: u64 = 64;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How long to play: 40s, 10m, 2h
-    #[arg(long, value_parser = super::duration, conflicts_with = "count")]
+    #[arg(long, value_parser = duration, conflicts_with = "count")]
     budget: Option<Duration>,
     /// How many scenarios to play
     #[arg(long, default_value_t = 10_000)]
