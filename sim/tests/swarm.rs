@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 #[expect(clippy::disallowed_methods, reason = "the commands and their exit codes are the point")]
 fn sim(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sim")).args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_sim")).args(args).output().expect("it runs")
 }
 
 fn text(output: &Output) -> String {
