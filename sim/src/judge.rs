@@ -4,6 +4,7 @@ mod arrange;
 
 use std::fmt;
 
+use crate::properties::{BROKEN, violations};
 use crate::run::Run;
 use crate::scenario::{Expect, Expected, Order, Quiet, Scenario};
 use crate::transcript::{Line, Pattern};
@@ -55,6 +56,8 @@ pub fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     if !scenario.loose {
         failures.extend(run.missed.iter().cloned());
     }
+    let found = violations(scenario, run).into_iter().filter(|found| found.property != BROKEN);
+    failures.extend(found.map(|found| format!("{}: {}", found.property, found.what)));
     let arranged = run.unordered.then(|| arrange::arrange(expect, run));
     let lines = arranged.as_deref().unwrap_or(&run.lines);
     let comparison = match expect.order {

@@ -10,7 +10,6 @@
 
 pub(crate) mod children;
 pub(crate) mod heard;
-pub(crate) mod once;
 pub(crate) mod ports;
 pub(crate) mod received;
 pub(crate) mod runtime;
@@ -310,7 +309,6 @@ impl<'a> Director<'a> {
         }
         let who = self.starter(process, request.as_deref());
         self.line(&who, kind, keys);
-        once::check(&self.run.lines, &mut self.run.broken);
     }
 
     /// The call that started a process; `request` is what it is known by when it is heard of first.

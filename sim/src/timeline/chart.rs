@@ -95,7 +95,7 @@ impl Kind {
             Self::Starting => "the spawner works",
             Self::Running => "the program runs",
             Self::Grace => "grace between TERM and KILL",
-            Self::Ended => "ended; its last output is waited for",
+            Self::Ended => "ended, and not all of it is told",
             Self::Descendant => "a descendant lives",
         }
     }

@@ -318,8 +318,11 @@ fn told(xml: &mut Xml, spot: &Spot<'_>) -> io::Result<()> {
     for label in labels {
         let (base, x) = (spot.base(label.row), label.x - 5.0);
         path(xml, "leader", &format!("M{} {}V{}", n(x), n(spot.bar() + BAR), n(base)))?;
-        let class = if spot.on_band { "label on-band" } else { "label" };
-        write(xml, class, label.x - 1.0, base, &label.text)?;
+        // Lines of other lanes end at the words instead of crossing them.
+        let ground = if spot.on_band { "band" } else { "back" };
+        let wide = text::width(&label.text, text::NORMAL);
+        rect(xml, ground, label.x - 2.0, base - 9.5, wide, 12.5)?;
+        write(xml, "label", label.x - 1.0, base, &label.text)?;
     }
     Ok(())
 }
