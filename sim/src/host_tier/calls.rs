@@ -100,7 +100,9 @@ impl Client {
             }
             _ => {}
         }
-        let options = StreamOptions::new(Flow::DropWithGap, TOKENS);
+        // A frame of a stream is acknowledged, and gets no output.
+        let output = self.when.frame != Some(true);
+        let options = StreamOptions { output, ..StreamOptions::new(Flow::DropWithGap, TOKENS) };
         Some(match call::call(&self.when, process)? {
             Call::Exec(mut exec) => {
                 let request = RequestId::new(request_of(self.step, &self.when));
