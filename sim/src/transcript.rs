@@ -142,9 +142,10 @@ impl Pattern {
     pub fn matches(&self, line: &Line) -> bool {
         (self.who == "*" || self.who == line.who)
             && (self.kind == "*" || self.kind == line.kind)
-            && self.keys.iter().all(|(key, value)| {
-                line.get(key).is_some_and(|said| said == value || said == UNTOLD)
-            })
+            && self
+                .keys
+                .iter()
+                .all(|(key, value)| line.get(key).is_some_and(|said| said == value || said == UNTOLD))
     }
 }
 

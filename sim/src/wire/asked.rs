@@ -89,7 +89,11 @@ pub(super) fn write(when: &When, session: String, process: Option<ProcessId>) ->
 }
 
 /// A frame of a stream, with what opens the stream before it and the end of the input after it, as it is asked.
-pub(super) fn frames(when: &When, session: String, process: Option<ProcessId>) -> Vec<pb::StreamStdinRequest> {
+pub(super) fn frames(
+    when: &When,
+    session: String,
+    process: Option<ProcessId>,
+) -> Vec<pb::StreamStdinRequest> {
     use pb::stream_stdin_request::Item;
     let open = pb::StdinOpen {
         session_id: session,

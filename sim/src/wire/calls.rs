@@ -8,14 +8,14 @@ use unified_exec::grpc::pb;
 use unified_exec::grpc::pb::approval_service_client::ApprovalServiceClient;
 use unified_exec::grpc::pb::exec_service_client::ExecServiceClient;
 use unified_exec::grpc::pb::session_service_client::SessionServiceClient;
-use unified_exec::host::SessionHandle;
+use unified_exec::host::{Followed, SessionHandle};
 
 use super::{asked, refusal, rights, said};
 use crate::scenario::{Mode, Op, When};
 use crate::stage::heard::Heard;
 use crate::stage::received::Received;
 use crate::stage::{Process, Target, request_of};
-use crate::tell::Keys;
+use crate::tell::{Keys, session_gone};
 
 /// Who makes one call.
 pub(super) struct Client {
@@ -74,7 +74,11 @@ impl Client {
             }
             Ok(None) => {}
             Err(status) => {
-                let keys = refusal::refusal(&status);
+                let mut keys = refusal::refusal(&status);
+                // A question of a session that is over is as unknown as one that never was.
+                if self.when.op == Op::Decide && self.session.describe().await.is_none() {
+                    keys = session_gone();
+                }
                 self.say(Heard::Answer { step: self.step, process: None, keys });
             }
         }
@@ -157,11 +161,16 @@ impl Client {
                 let asked = asked::attach(when, session, process);
                 let mut stream = self.exec_client().attach(asked).await?.into_inner();
                 while stream.message().await?.is_some() {}
-                // Who has got everything goes on following until the process is forgotten, as on L0.
-                return std::future::pending().await;
+                let Some(process) = process else { return Ok(None) };
+                // The stream ends with the outputs; that the process is forgotten, for which the answer stands, is known
+                // to the session only.
+                let mut following = self.session.follow(process).await;
+                while !matches!(following.next().await, Followed::Over(_)) {}
+                vec![("end", "done".into())]
             }
             Op::Interrupt => {
-                let report = self.session_client().interrupt(asked::interrupt(when, session)).await?.into_inner();
+                let report =
+                    self.session_client().interrupt(asked::interrupt(when, session)).await?.into_inner();
                 vec![
                     ("waits", report.waits_ended.to_string().into()),
                     ("alive", report.alive_process_ids.len().to_string().into()),
@@ -189,21 +198,23 @@ impl Client {
                 vec![("end", "done".into())]
             }
             Op::Hold => {
-                let held = self.session_client().hold_deadlines(asked::hold(when, session)).await?.into_inner();
+                let held =
+                    self.session_client().hold_deadlines(asked::hold(when, session)).await?.into_inner();
                 said::held(held.expire_time.as_ref(), self.clock)
             }
             Op::Decide => {
                 let approval = target.approval.as_ref().map(ToString::to_string).unwrap_or_default();
                 let mut client = self.approval_client();
                 let asked = pb::GetApprovalRequest { approval_id: approval.clone() };
-                let digest = client.get_approval(asked).await?.into_inner().approval.unwrap_or_default().digest;
+                let digest =
+                    client.get_approval(asked).await?.into_inner().approval.unwrap_or_default().digest;
                 let decide = pb::DecideApprovalRequest { digest, ..asked::decide(when, session, approval) };
                 let decided = client.decide_approval(decide).await?.into_inner();
                 said::state(&decided.approval.unwrap_or_default())
             }
             Op::Update => {
                 let Some(view) = self.session.describe().await else {
-                    return Ok(Some((None, crate::tell::session_gone())));
+                    return Ok(Some((None, session_gone())));
                 };
                 let set = when.set.clone().unwrap_or_default();
                 let asked = pb::UpdateSessionRequest {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::AbortHandle;
 use tonic::transport::Channel;
 use unified_exec::core::ids::SessionId;
-use unified_exec::core::policy::Rights;
+use unified_exec::core::policy::{ApprovalPolicy, Rights};
 use unified_exec::core::time::Instant;
 use unified_exec::grpc::auth::{Caller, Role};
 use unified_exec::grpc::pb::session_service_client::SessionServiceClient;
@@ -43,7 +43,8 @@ async fn playing(scenario: &Scenario) -> Run {
     let Some(session) = host.create(owner.clone(), settings.clone()) else {
         return Run { broken: vec!["the host makes no session".into()], ..Run::default() };
     };
-    let unbounded = Rights::unrestricted();
+    // Under it, everything may be asked for.
+    let unbounded = Rights { policy: ApprovalPolicy::OnRequest, ..Rights::unrestricted() };
     let defaults = SessionDefaults { settings, ceiling: unbounded.clone(), agent_ceiling: unbounded };
     let edge = Edge::new(host.clone(), EdgeOptions::new(defaults));
     let caller = Caller { owner, role: Role::Reviewer };

@@ -14,7 +14,6 @@ pub(super) fn refusal(status: &Status) -> Keys {
     let fact = |key: &str| info.metadata.get(key).map_or("", String::as_str);
     match info.reason.as_str() {
         "PROCESS_ENDED" => ended(fact("exit_reason"), fact("code"), fact("signal")),
-        "START_REFUSED" => vec![("error", "refused".into())],
         "NEW_TERMINAL_REQUIRED" => {
             vec![("error", "new_terminal".into()), ("cause", cause(fact("cause")).into())]
         }
@@ -34,9 +33,12 @@ pub(super) fn reasons(reason: &str, message: &str, resource: &str) -> Keys {
     let error = match reason {
         "SESSION_NOT_FOUND" => "session_gone",
         "PROCESS_NOT_FOUND" | "APPROVAL_NOT_FOUND" => "unknown",
-        "PROCESS_ENDED" => return vec![("error", "gone".into()), ("code", "?".into()), ("reason", "?".into())],
+        "PROCESS_ENDED" => {
+            return vec![("error", "gone".into()), ("code", "?".into()), ("reason", "?".into())];
+        }
         "PROCESS_STARTING" if message.contains("question") => "not_started",
         "PROCESS_STARTING" => "starting",
+        "INVALID_FIELD" if message.contains("neither it nor the question") => "rule_empty",
         "INVALID_FIELD" if message.contains("rule") => "rule",
         "INVALID_FIELD" => "invalid",
         "COMMAND_FORBIDDEN" | "ESCALATION_FORBIDDEN" => {

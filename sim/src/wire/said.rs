@@ -179,7 +179,12 @@ pub(super) fn state(approval: &pb::Approval) -> Keys {
         (pb::ApprovalState::Open | pb::ApprovalState::Unspecified, _) => "open",
     };
     let mut keys = vec![("state", state.into())];
-    keys.extend(decision.map(|decision| ("by", if decision.decided_by == "automatic" { decision.decided_by.as_str().into() } else { "?".into() })));
+    keys.extend(decision.map(|decision| {
+        (
+            "by",
+            if decision.decided_by == "automatic" { decision.decided_by.as_str().into() } else { "?".into() },
+        )
+    }));
     keys
 }
 
