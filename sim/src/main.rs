@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use sim::scriptchild::EXIT_BROKEN;
 
-use crate::commands::{Failure, explain, replay, run, scriptchild};
+use crate::commands::{
+    Failure, bench, explain, gallery, lint, meta, replay, run, scriptchild, shrink, swarm, timeline,
+};
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
@@ -24,8 +26,22 @@ enum Command {
     Run(run::Args),
     /// Print the transcript of a scenario
     Replay(replay::Args),
+    /// Play random scenarios and hold them against every property
+    Swarm(swarm::Args),
+    /// Make a failing scenario small
+    Shrink(shrink::Args),
+    /// Play the same seeds in two processes, and compare every byte
+    Meta(meta::Args),
+    /// Measure scenarios a second by tier
+    Bench(bench::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
+    /// Find what is wrong in scenario files beyond their syntax
+    Lint(lint::Args),
+    /// Draw a scenario as SVG
+    Timeline(timeline::Args),
+    /// Draw the scenarios of the gallery, or check that their pictures are fresh
+    Gallery(gallery::Args),
     /// Play an act list in real time, as a child
     Scriptchild(scriptchild::Args),
 }
@@ -36,7 +52,14 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Run(args) => run::run(&mut out, &args),
         Command::Replay(args) => replay::run(&mut out, &args),
+        Command::Swarm(args) => swarm::run(&mut out, &args),
+        Command::Shrink(args) => shrink::run(&mut out, &args),
+        Command::Meta(args) => meta::run(&mut out, &args),
+        Command::Bench(args) => bench::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
+        Command::Lint(args) => lint::run(&mut out, &args),
+        Command::Timeline(args) => timeline::run(&mut out, &args),
+        Command::Gallery(args) => gallery::run(&mut out, &args),
         Command::Scriptchild(args) => scriptchild::run(&args),
     };
     match done {

@@ -134,6 +134,12 @@ impl<'a> Child<'a> {
         leader.into_iter().chain(others).collect()
     }
 
+    /// Which descendants are alive, by number and name.
+    pub(crate) fn descendants_alive(&self) -> Vec<(usize, &'static str)> {
+        let alive = self.descendants.iter().enumerate().filter(|(_, child)| child.alive);
+        alive.map(|(number, child)| (number, child.name)).collect()
+    }
+
     /// What happened since the last look; what ends with it comes last.
     pub(crate) fn reports(&mut self) -> Vec<Report> {
         let leader_holds = self.outputs_open && (self.alive || !self.script.left().is_empty());
