@@ -30,7 +30,7 @@ fn program() -> impl Strategy<Value = Program> {
         prop::bool::weighted(0.05),
         prop::bool::weighted(0.2),
         prop::option::weighted(0.25, descendant),
-        prop::option::weighted(0.5, moment()),
+        prop::option::weighted(0.5, prop_oneof![2 => Just(150), 1 => Just(151), 3 => moment()]),
         prop::collection::vec((moment(), prop_oneof![20 => 1..40_usize, 1 => Just(70_000)]), 0..3),
         then,
     )
