@@ -79,7 +79,7 @@ fn dispatch(Cli { global, command }: Cli) -> Result<u8, Failure> {
         }
         Command::Client(command) => {
             if let Ok(filter) = std::env::var("UEXEC_LOG") {
-                logging::start(&Logging { filter, ..Logging::default() })?;
+                logging::start(&Logging { filter, ..Logging::default() }, None)?;
             }
             let runtime = runtime(Config::default().server.worker_threads.as_usize())?;
             let code = runtime.block_on(client(&global, command));
