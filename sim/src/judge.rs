@@ -50,6 +50,9 @@ impl fmt::Display for Comparison {
 pub fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     let expect = &scenario.expect;
     let mut failures = run.broken.clone();
+    if !scenario.loose {
+        failures.extend(run.missed.iter().cloned());
+    }
     let comparison = match expect.order {
         Order::Exact => compare_exactly(expect, &run.lines, &mut failures),
         Order::Subsequence => compare_subsequence(expect, &run.lines, &mut failures),

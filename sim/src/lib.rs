@@ -19,7 +19,7 @@ mod transcript;
 
 pub use explain::{ExplainError, explain};
 pub use judge::{Verdict, judge};
-pub use run::Run;
+pub use run::{Run, Step};
 pub use scenario::{LoadError, Scenario};
 pub use tier::{Tier, play};
-pub use transcript::{Line, Pattern, PatternError};
+pub use transcript::{Line, Pattern, PatternError, Word};

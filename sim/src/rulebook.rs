@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use unified_exec::core::policy::{
     Assessment, Layer, PrefixRule, RuleDecision, Segment, danger, strictest, too_broad,
 };
 
 /// What a rule says.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Decision {
     Allow,

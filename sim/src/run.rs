@@ -15,8 +15,23 @@ pub struct Run {
     pub questions: usize,
     /// Calls without an answer at the end, except those whose client went away.
     pub waiting: Vec<String>,
-    /// What must never happen and did, or a step that could not be done.
+    /// What must never happen and did.
     pub broken: Vec<String>,
+    /// Steps that found nothing to act on, or whose event never came; a failure unless the scenario is loose.
+    pub missed: Vec<String>,
+    /// What callers did, in order.
+    pub steps: Vec<Step>,
     /// Virtual milliseconds.
     pub took: u64,
+}
+
+/// A caller's step that was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Virtual milliseconds since the start.
+    pub t: u64,
+    /// Which, from 0.
+    pub step: usize,
+    /// How many lines the transcript had before it.
+    pub line: usize,
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use compact_str::{ToCompactString, format_compact};
+
 use unified_exec::core::approval::{self, Permissions, Question, Subject, Verdict};
 use unified_exec::core::ids::{AttemptNumber, ProcessId};
 use unified_exec::core::orchestrate::{Forbidden, NewTerminal};
@@ -14,7 +16,9 @@ use unified_exec::core::session::{
 };
 use unified_exec::core::spawn::SpawnError;
 
-type Keys = Vec<(&'static str, String)>;
+use crate::transcript::Word;
+
+type Keys = Vec<(&'static str, Word)>;
 
 /// The question that a feed event is about.
 pub(crate) const fn question(kind: &FeedKind) -> Option<&Question> {
@@ -53,49 +57,61 @@ pub(crate) fn event(kind: &FeedKind, window: Duration) -> (Option<ProcessId>, &'
             (Some(*process), "spawn_failed", keys)
         }
         FeedKind::ProcessStarted { process, one_shot, .. } => {
-            (Some(*process), "process_started", vec![("one_shot", one_shot.to_string())])
+            (Some(*process), "process_started", vec![("one_shot", one_shot.to_compact_string())])
         }
         FeedKind::Output { process, attempt, from, to } => {
-            let keys = vec![("from", from.to_string()), ("to", to.to_string()), ("n", number(*attempt))];
+            let keys = vec![
+                ("from", from.to_compact_string()),
+                ("to", to.to_compact_string()),
+                ("n", number(*attempt)),
+            ];
             (Some(*process), "output", keys)
         }
         FeedKind::OutputEventsEnded { process, .. } => (Some(*process), "output_events_ended", vec![]),
         FeedKind::StdinWritten { process, from, to, eof, .. } => {
-            let keys = vec![("from", from.to_string()), ("to", to.to_string()), ("eof", eof.to_string())];
+            let keys = vec![
+                ("from", from.to_compact_string()),
+                ("to", to.to_compact_string()),
+                ("eof", eof.to_compact_string()),
+            ];
             (Some(*process), "stdin_written", keys)
         }
         FeedKind::ProcessExited { process, exit, evidence } => {
             let mut keys = exit_keys(exit);
-            keys.push(("early", exit.is_early(window).to_string()));
+            keys.push(("early", exit.is_early(window).to_compact_string()));
             keys.extend(evidence.iter().flat_map(evidence_keys).filter(|(key, _)| *key != "early"));
             (Some(*process), "process_exited", keys)
         }
-        FeedKind::OutputsClosed { process, attempt, end } => {
-            (Some(*process), "outputs_closed", vec![("end", end.to_string()), ("n", number(*attempt))])
-        }
+        FeedKind::OutputsClosed { process, attempt, end } => (
+            Some(*process),
+            "outputs_closed",
+            vec![("end", end.to_compact_string()), ("n", number(*attempt))],
+        ),
         FeedKind::ProcessRemoved { process, pruned } => {
-            (Some(*process), "process_removed", vec![("pruned", pruned.to_string())])
+            (Some(*process), "process_removed", vec![("pruned", pruned.to_compact_string())])
         }
         FeedKind::Interrupted { turn, waits, withdrawn } => {
             let keys = vec![
-                ("turn", turn.to_string()),
-                ("waits", waits.to_string()),
-                ("withdrawn", withdrawn.to_string()),
+                ("turn", turn.to_compact_string()),
+                ("waits", waits.to_compact_string()),
+                ("withdrawn", withdrawn.to_compact_string()),
             ];
             (None, "interrupted", keys)
         }
-        FeedKind::Cleaned { ended, survivors } => {
-            (None, "cleaned", vec![("ended", ended.to_string()), ("survivors", survivors.to_string())])
-        }
+        FeedKind::Cleaned { ended, survivors } => (
+            None,
+            "cleaned",
+            vec![("ended", ended.to_compact_string()), ("survivors", survivors.to_compact_string())],
+        ),
         FeedKind::PolicyChanged { revision, fields } => {
-            let keys = vec![("revision", revision.to_string()), ("fields", fields.join(","))];
+            let keys = vec![("revision", revision.to_compact_string()), ("fields", fields.join(",").into())];
             (None, "policy_changed", keys)
         }
     }
 }
 
-fn number(attempt: AttemptNumber) -> String {
-    attempt.get().to_string()
+fn number(attempt: AttemptNumber) -> Word {
+    attempt.get().to_compact_string()
 }
 
 const fn confinement(confinement: &Confinement) -> &'static str {
@@ -116,15 +132,15 @@ fn requested(question: &Question) -> Keys {
     vec![
         ("kind", subject(question).into()),
         ("permissions", permissions.into()),
-        ("strict", question.strict.to_string()),
-        ("rule", question.rule.is_some().to_string()),
+        ("strict", question.strict.to_compact_string()),
+        ("rule", question.rule.is_some().to_compact_string()),
     ]
 }
 
 fn state_keys(state: &approval::State) -> Keys {
-    let mut keys = vec![("state", approval_state(state).to_owned())];
+    let mut keys = vec![("state", Word::from(approval_state(state)))];
     if let approval::State::Decided(decision) = state {
-        keys.push(("by", decision.by.clone()));
+        keys.push(("by", decision.by.as_str().into()));
     }
     keys
 }
@@ -135,7 +151,7 @@ fn evidence_keys(evidence: &Evidence) -> Keys {
         Confidence::Checked => "checked",
         Confidence::Certain => "certain",
     };
-    vec![("evidence", confidence.into()), ("early", evidence.early.to_string())]
+    vec![("evidence", confidence.into()), ("early", evidence.early.to_compact_string())]
 }
 
 /// What a program gets for a connection that it asked for.
@@ -148,7 +164,7 @@ pub(crate) fn connection(to: String, answer: &Result<Arc<Egress>, ConnectionRefu
         Err(ConnectionRefused::TooMany { .. }) => "too_many",
         Err(ConnectionRefused::Gone) => "gone",
     };
-    vec![("to", to), ("answer", answer.into())]
+    vec![("to", to.into()), ("answer", answer.into())]
 }
 
 /// What an answer says.
@@ -165,7 +181,7 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
                 ConditionEnd::Interrupted => "interrupted",
                 ConditionEnd::Lost { .. } => "lost",
             };
-            vec![("end", end.into()), ("output_end", result.output_end.to_string())]
+            vec![("end", end.into()), ("output_end", result.output_end.to_compact_string())]
         }
         Answer::Control(Ok(())) | Answer::Attached(Ok(())) => vec![("end", "done".into())],
         Answer::Control(Err(ControlError::Failed(_))) => vec![("error", "failed".into())],
@@ -177,20 +193,20 @@ pub(crate) fn answer(answer: &Answer) -> Keys {
         | Answer::Attached(Err(error)) => target_error(error),
         Answer::Terminate(Ok(report)) | Answer::Ended(report) => end_report(report),
         Answer::Interrupted(report) => vec![
-            ("waits", report.waits.to_string()),
-            ("alive", report.alive.len().to_string()),
-            ("one_shots", report.one_shots.len().to_string()),
-            ("withdrawn", report.withdrawn.to_string()),
+            ("waits", report.waits.to_compact_string()),
+            ("alive", report.alive.len().to_compact_string()),
+            ("one_shots", report.one_shots.len().to_compact_string()),
+            ("withdrawn", report.withdrawn.to_compact_string()),
         ],
         Answer::Held(Ok(until)) => {
-            let until =
-                until.map_or_else(|| "none".into(), |until| (until.as_nanos() / 1_000_000).to_string());
+            let until = until
+                .map_or_else(|| "none".into(), |until| (until.as_nanos() / 1_000_000).to_compact_string());
             vec![("held_until", until)]
         }
         Answer::Held(Err(_)) => vec![("held_until", "refused".into())],
-        Answer::Updated(Ok(session)) => vec![("revision", session.policy_revision.to_string())],
+        Answer::Updated(Ok(session)) => vec![("revision", session.policy_revision.to_compact_string())],
         Answer::Updated(Err(error)) => vec![("error", update_error(error).into())],
-        Answer::Revoked(revoked) => vec![("revoked", revoked.is_some().to_string())],
+        Answer::Revoked(revoked) => vec![("revoked", revoked.is_some().to_compact_string())],
         Answer::Decided(Ok(asked)) => state_keys(&asked.state),
         // Not asked for by any op yet.
         Answer::Process(Ok(_)) | Answer::Processes(_) | Answer::Session(_) => vec![],
@@ -207,22 +223,22 @@ fn call_result(result: &CallResult) -> Keys {
         WaitEnd::OneShotInterrupted => "one_shot_interrupted",
         WaitEnd::Delivered => "delivered",
     };
-    let mut keys = vec![("end", end.to_owned())];
+    let mut keys = vec![("end", Word::from(end))];
     keys.extend(result.exit.iter().flat_map(exit_keys));
     let process = if result.live_process().is_some() { "live" } else { "none" };
     keys.extend([
-        ("process", process.to_owned()),
-        ("from", result.from.to_string()),
-        ("to", result.next.to_string()),
-        ("closed", result.outputs_closed.to_string()),
+        ("process", process.into()),
+        ("from", result.from.to_compact_string()),
+        ("to", result.next.to_compact_string()),
+        ("closed", result.outputs_closed.to_compact_string()),
     ]);
     keys.push(("n", number(result.attempt)));
     keys.extend(result.evidence.iter().flat_map(evidence_keys));
     if let Some((from, to)) = result.stdin {
-        keys.push(("stdin", format!("{from}..{to}")));
+        keys.push(("stdin", format_compact!("{from}..{to}")));
     }
     if !result.paused.is_zero() {
-        keys.push(("paused", result.paused.as_millis().to_string()));
+        keys.push(("paused", result.paused.as_millis().to_compact_string()));
     }
     keys
 }
@@ -244,18 +260,21 @@ fn exit_keys(exit: &Exit) -> Keys {
         EndReason::Interrupted => "interrupted",
         EndReason::Disconnected => "disconnected",
     };
-    vec![("code", exit.shell_code().to_string()), ("reason", reason.into())]
+    vec![("code", exit.shell_code().to_compact_string()), ("reason", reason.into())]
 }
 
 fn end_report(report: &EndReport) -> Keys {
-    vec![("ended", report.ended.len().to_string()), ("survivors", report.survivors.len().to_string())]
+    vec![
+        ("ended", report.ended.len().to_compact_string()),
+        ("survivors", report.survivors.len().to_compact_string()),
+    ]
 }
 
 fn target_error(error: &TargetError) -> Keys {
     match error {
         TargetError::Unknown { .. } => vec![("error", "unknown".into())],
         TargetError::Gone { exit, .. } => {
-            let mut keys = vec![("error", "gone".to_owned())];
+            let mut keys = vec![("error", Word::from("gone"))];
             keys.extend(exit_keys(exit));
             keys
         }
@@ -288,10 +307,10 @@ fn write_error(error: &WriteError) -> Keys {
         WriteError::Target(error) => target_error(error),
         WriteError::NoStdin { .. } => vec![("error", "no_stdin".into())],
         WriteError::StdinEnded { committed, .. } => {
-            vec![("error", "stdin_ended".into()), ("committed", committed.to_string())]
+            vec![("error", "stdin_ended".into()), ("committed", committed.to_compact_string())]
         }
         WriteError::OffsetGap { expected, .. } => {
-            vec![("error", "offset_gap".into()), ("expected", expected.to_string())]
+            vec![("error", "offset_gap".into()), ("expected", expected.to_compact_string())]
         }
         WriteError::QueueFull { .. } => vec![("error", "queue_full".into())],
         WriteError::RequestReused { .. } => vec![("error", "request_reused".into())],

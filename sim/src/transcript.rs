@@ -1,7 +1,12 @@
 //! Lines of a transcript, and patterns that match them: `who kind key=value …`.
 
-use std::collections::BTreeMap;
 use std::fmt;
+
+use compact_str::CompactString;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A word of a line: short ones, which nearly all are, need no allocation.
+pub type Word = CompactString;
 
 /// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,16 +14,21 @@ pub struct Line {
     /// Virtual milliseconds since the start.
     pub t: u64,
     /// The call it belongs to; `-` for none.
-    pub who: String,
+    pub who: Word,
     /// An event of the feed, or `answer`.
-    pub kind: String,
+    pub kind: Word,
     /// What it says, in the order in which it is printed.
-    pub keys: Vec<(&'static str, String)>,
+    pub keys: Vec<(&'static str, Word)>,
 }
 
 impl Line {
-    pub(crate) fn new(t: u64, who: &str, kind: &str, keys: Vec<(&'static str, String)>) -> Self {
-        Self { t, who: who.to_owned(), kind: kind.to_owned(), keys }
+    pub(crate) fn new(t: u64, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) -> Self {
+        Self { t, who: who.into(), kind: kind.into(), keys }
+    }
+
+    /// What it says under `key`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.keys.iter().find(|(name, _)| *name == key).map(|(_, value)| value.as_str())
     }
 }
 
@@ -35,9 +45,10 @@ impl fmt::Display for Line {
 /// What a line must look like; keys that are not named may have any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    who: String,
-    kind: String,
-    keys: BTreeMap<String, String>,
+    who: Word,
+    kind: Word,
+    /// Ordered by key.
+    keys: Vec<(Word, Word)>,
 }
 
 /// A pattern that cannot be read.
@@ -91,22 +102,21 @@ impl Pattern {
         if kind != "*" && !KINDS.contains(&kind) {
             return Err(PatternError::Kind(kind.to_owned()));
         }
-        let keys = words
+        let mut keys = words
             .map(|word| match word.split_once('=') {
-                Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+                Some((key, value)) => Ok((Word::from(key), Word::from(value))),
                 None => Err(PatternError::Word { word: word.to_owned(), pattern: text.to_owned() }),
             })
-            .collect::<Result<_, _>>()?;
-        Ok(Self { who: who.to_owned(), kind: kind.to_owned(), keys })
+            .collect::<Result<Vec<_>, _>>()?;
+        keys.sort();
+        Ok(Self { who: who.into(), kind: kind.into(), keys })
     }
 
     /// Whether `line` looks like this.
     pub fn matches(&self, line: &Line) -> bool {
-        let says =
-            |key: &str, value: &str| line.keys.iter().any(|(name, said)| *name == key && said == value);
         (self.who == "*" || self.who == line.who)
             && (self.kind == "*" || self.kind == line.kind)
-            && self.keys.iter().all(|(key, value)| says(key, value))
+            && self.keys.iter().all(|(key, value)| line.get(key) == Some(value))
     }
 }
 
@@ -117,5 +127,17 @@ impl fmt::Display for Pattern {
             write!(f, " {key}={value}")?;
         }
         Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
+use toml::Spanned;
 use unified_exec::core::ids::WriteId;
 use unified_exec::core::limits::EVIDENCE_BYTES_MAX;
 use unified_exec::core::process::ExitStatus;
@@ -65,8 +66,8 @@ struct Pending {
 }
 
 #[derive(Debug)]
-pub(crate) struct Child {
-    acts: Vec<Act>,
+pub(crate) struct Child<'a> {
+    acts: &'a [Spanned<Act>],
     next: usize,
     terminal: bool,
     alive: bool,
@@ -90,8 +91,8 @@ pub(crate) struct Child {
     reports: Vec<Report>,
 }
 
-impl Child {
-    pub(crate) fn new(acts: Vec<Act>, terminal: bool) -> Self {
+impl<'a> Child<'a> {
+    pub(crate) fn new(acts: &'a [Spanned<Act>], terminal: bool) -> Self {
         Self {
             acts,
             next: 0,
@@ -122,12 +123,12 @@ impl Child {
 
     /// Milliseconds after the spawn of the next act.
     pub(crate) fn next_act(&self) -> Option<u64> {
-        self.acts.get(self.next).map(|act| act.at)
+        self.acts.get(self.next).map(|act| act.get_ref().at)
     }
 
     /// Milliseconds after the spawn of the act played last.
     pub(crate) fn last_act(&self) -> Option<u64> {
-        self.acts.get(self.next.checked_sub(1)?).map(|act| act.at)
+        self.acts.get(self.next.checked_sub(1)?).map(|act| act.get_ref().at)
     }
 
     /// Names of who is alive.
@@ -152,10 +153,13 @@ impl Child {
 
     /// Plays the next act.
     pub(crate) fn act(&mut self) {
-        let Some(act) = self.acts.get(self.next).cloned() else { return };
+        let Some(act) = self.acts.get(self.next).map(Spanned::get_ref) else { return };
         self.next += 1;
         for text in [&act.out, &act.err].into_iter().flatten() {
             self.say(text.as_bytes());
+        }
+        if let Some(bytes) = &act.out_b64 {
+            self.say(&bytes.0);
         }
         if let Some(code) = act.exit {
             self.end(ExitStatus::Code(code), act.late);

@@ -19,10 +19,10 @@ use unified_exec::core::time::Instant;
 
 use self::child::{Child, Report};
 use crate::rulebook::Rulebook;
-use crate::run::Run;
+use crate::run::{Run, Step};
 use crate::scenario::session::config;
 use crate::scenario::{Program, Scenario, SpawnFailure};
-use crate::transcript::{Line, Pattern};
+use crate::transcript::{Line, Pattern, Word};
 
 /// Without `run_to`, a scenario ends when nothing is due for longer than this: what is left then is retention.
 const IDLE: Duration = Duration::from_secs(5);
@@ -58,14 +58,14 @@ pub(crate) struct World<'a> {
     agenda: BTreeMap<(Instant, u8, u64), Due>,
     caused: u64,
     /// Callers' steps that wait for an event.
-    armed: Vec<(usize, Pattern)>,
+    armed: Vec<(usize, &'a Pattern)>,
     plans: BTreeMap<Attempt, SpawnPlan>,
-    pub(crate) children: BTreeMap<Attempt, Child>,
+    pub(crate) children: BTreeMap<Attempt, Child<'a>>,
     /// The call that is being made, and those that started processes, by name.
-    pub(crate) asking: String,
-    pub(crate) starters: BTreeMap<ProcessId, String>,
-    pub(crate) names: BTreeMap<CallId, String>,
-    pub(crate) calls: BTreeMap<String, CallId>,
+    pub(crate) asking: Word,
+    pub(crate) starters: BTreeMap<ProcessId, Word>,
+    pub(crate) names: BTreeMap<CallId, Word>,
+    pub(crate) calls: BTreeMap<Word, CallId>,
     pub(crate) waiting: BTreeSet<CallId>,
     pub(crate) dropped: BTreeSet<CallId>,
     /// In the order in which they were asked.
@@ -75,6 +75,8 @@ pub(crate) struct World<'a> {
     connected: u64,
     pub(crate) lines: Vec<Line>,
     pub(crate) broken: Vec<String>,
+    pub(crate) missed: Vec<String>,
+    pub(crate) steps: Vec<Step>,
 }
 
 impl<'a> World<'a> {
@@ -89,7 +91,7 @@ impl<'a> World<'a> {
             armed: Vec::new(),
             plans: BTreeMap::new(),
             children: BTreeMap::new(),
-            asking: String::new(),
+            asking: Word::default(),
             starters: BTreeMap::new(),
             names: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -100,12 +102,14 @@ impl<'a> World<'a> {
             connected: 0,
             lines: Vec::new(),
             broken: Vec::new(),
+            missed: Vec::new(),
+            steps: Vec::new(),
         };
         for (step, when) in scenario.when.iter().map(|when| when.get_ref()).enumerate() {
-            match (when.at, when.on.as_deref().map(Pattern::parse)) {
+            match (when.at, &when.on) {
                 (Some(at), _) => world.later(at, Due::Call(step)),
-                (None, Some(Ok(pattern))) => world.armed.push((step, pattern)),
-                (None, Some(Err(_)) | None) => {}
+                (None, Some(pattern)) => world.armed.push((step, pattern)),
+                (None, None) => {}
             }
         }
         world
@@ -200,7 +204,7 @@ impl<'a> World<'a> {
     pub(crate) fn with_child<T: Default>(
         &mut self,
         process: ProcessId,
-        does: impl FnOnce(&mut Child) -> T,
+        does: impl FnOnce(&mut Child<'a>) -> T,
     ) -> T {
         let second = (process, AttemptNumber::SECOND);
         let first = (process, AttemptNumber::FIRST);
@@ -208,7 +212,7 @@ impl<'a> World<'a> {
     }
 
     /// Lets a child do something, and schedules what a spawner would report of it.
-    fn with_attempt<T: Default>(&mut self, of: Attempt, does: impl FnOnce(&mut Child) -> T) -> T {
+    fn with_attempt<T: Default>(&mut self, of: Attempt, does: impl FnOnce(&mut Child<'a>) -> T) -> T {
         let ((process, attempt), at) = (of, self.now);
         let Some(child) = self.children.get_mut(&of) else { return T::default() };
         let done = does(child);
@@ -256,10 +260,9 @@ impl<'a> World<'a> {
 
     /// Schedules the steps that waited for a line like this.
     pub(crate) fn fire(&mut self, line: &Line) {
-        let (met, armed) = std::mem::take(&mut self.armed).into_iter().partition(|(_, on)| on.matches(line));
-        self.armed = armed;
-        let met: Vec<(usize, Pattern)> = met;
-        for (step, _) in met {
+        let met: Vec<usize> =
+            self.armed.extract_if(.., |(_, on)| on.matches(line)).map(|(step, _)| step).collect();
+        for step in met {
             let delay = self.scenario.when.get(step).and_then(|when| when.get_ref().delay).unwrap_or(0);
             self.later(delay, Due::Call(step));
         }
@@ -267,16 +270,22 @@ impl<'a> World<'a> {
 
     fn into_run(mut self) -> Run {
         for (step, pattern) in &self.armed {
-            self.broken.push(format!("step {}: {pattern} never came", step + 1));
+            self.missed.push(format!("step {}: {pattern} never came", step + 1));
         }
         Run {
             live: self.session.view().live,
             questions: self.session.view().open_questions,
             children: self.children.values().map(|child| child.alive().len()).sum(),
-            waiting: self.waiting.iter().filter_map(|call| self.names.get(call).cloned()).collect(),
+            waiting: self
+                .waiting
+                .iter()
+                .filter_map(|call| self.names.get(call).map(Word::to_string))
+                .collect(),
             took: self.now.as_nanos() / 1_000_000,
             lines: self.lines,
             broken: self.broken,
+            missed: self.missed,
+            steps: self.steps,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the session wants of the world, effect by effect, and what it tells.
 
+use compact_str::ToCompactString;
 use unified_exec::core::ids::{CallId, ProcessId};
 use unified_exec::core::session::{Answer, ControlFailure, Effect, Event, FeedEvent};
 use unified_exec::core::signal::{Scope, Signal};
@@ -8,7 +9,7 @@ use unified_exec::core::spawn::Descendant;
 use crate::model::World;
 use crate::model::child::Child;
 use crate::tell;
-use crate::transcript::Line;
+use crate::transcript::{Line, Word};
 
 impl World<'_> {
     /// Does what the session asks for, until it asks for nothing more.
@@ -81,7 +82,7 @@ impl World<'_> {
         {
             return;
         }
-        let name = self.names.get(&call).map_or("?", String::as_str).to_owned();
+        let name = self.names.get(&call).cloned().unwrap_or(Word::const_new("?"));
         if !self.waiting.remove(&call) && !self.dropped.contains(&call) {
             self.broken.push(format!("call {name:?} was answered twice"));
         }
@@ -99,7 +100,7 @@ impl World<'_> {
         let window = self.session.view().limits.early_window;
         let (process, kind, mut keys) = tell::event(&event.kind, window);
         if let Some(number) = number {
-            keys.insert(0, ("n", number.to_string()));
+            keys.insert(0, ("n", number.to_compact_string()));
         }
         let who = self.starter(process);
         let line = self.line(&who, kind, keys);
@@ -128,11 +129,11 @@ impl World<'_> {
         }
     }
 
-    fn starter(&self, process: Option<ProcessId>) -> String {
-        process.and_then(|process| self.starters.get(&process)).map_or("-", String::as_str).to_owned()
+    fn starter(&self, process: Option<ProcessId>) -> Word {
+        process.and_then(|process| self.starters.get(&process)).cloned().unwrap_or(Word::const_new("-"))
     }
 
-    fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, String)>) -> Line {
+    fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) -> Line {
         let line = Line::new(self.now.as_nanos() / 1_000_000, who, kind, keys);
         self.fire(&line);
         self.lines.push(line.clone());

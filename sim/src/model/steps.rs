@@ -6,8 +6,10 @@ use unified_exec::core::session::{Call, Decide, Event, Update};
 
 use crate::call;
 use crate::model::World;
+use crate::run::Step;
 use crate::scenario::service::rules;
 use crate::scenario::{Op, When};
+use crate::transcript::Word;
 
 /// Calls that the world makes to know more have ids from here on.
 const INTERNAL: u64 = 1 << 32;
@@ -17,13 +19,14 @@ impl World<'_> {
     pub(crate) fn step(&mut self, step: usize) {
         let scenario = self.scenario;
         let Some(when) = scenario.when.get(step).map(|when| when.get_ref()) else { return };
+        self.steps.push(Step { t: self.now.as_nanos() / 1_000_000, step, line: self.lines.len() });
         let process = match &when.to {
             None => None,
-            Some(name) => match self.starters.iter().find(|(_, starter)| *starter == name) {
+            Some(name) => match self.starters.iter().find(|(_, starter)| starter == name) {
                 Some((process, _)) => Some(*process),
                 None => {
                     let problem = format!("step {}: call {name:?} has started no process", step + 1);
-                    return self.broken.push(problem);
+                    return self.missed.push(problem);
                 }
             },
         };
@@ -51,7 +54,9 @@ impl World<'_> {
     }
 
     fn disconnect(&mut self, when: &When) {
-        let Some(call) = when.call.as_ref().and_then(|name| self.calls.get(name)).copied() else { return };
+        let Some(call) = when.call.as_ref().and_then(|name| self.calls.get(name.as_str())).copied() else {
+            return;
+        };
         self.waiting.remove(&call);
         self.dropped.insert(call);
         self.session.on_event(self.now, Event::CallDropped { call });
@@ -83,14 +88,14 @@ impl World<'_> {
         let number = when.and_then(|when| when.grant).and_then(|number| number.checked_sub(1));
         match (when, number.and_then(|at| grants.get(at))) {
             (Some(when), Some(grant)) => self.ask(step, when, Call::Revoke { grant: grant.id.clone() }),
-            _ => self.broken.push(format!("step {}: there is no such grant", step + 1)),
+            _ => self.missed.push(format!("step {}: there is no such grant", step + 1)),
         }
         true
     }
 
     fn ask(&mut self, step: usize, when: &When, call: Call) {
         let id = CallId(step as u64 + 1);
-        let name = when.call.clone().unwrap_or_else(|| "-".into());
+        let name = when.call.as_deref().map_or(Word::const_new("-"), Word::from);
         self.calls.insert(name.clone(), id);
         self.names.insert(id, name.clone());
         self.asking = name;

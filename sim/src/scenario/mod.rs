@@ -3,15 +3,19 @@
 pub(crate) mod check;
 pub(crate) mod service;
 pub(crate) mod session;
+mod write;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use toml::Spanned;
 
 use crate::rulebook::Decision;
 use crate::scenario::service::{Change, Hosts, Reviewer, Service};
+use crate::transcript::Pattern;
 
 /// A scenario that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +41,7 @@ pub enum LoadError {
 }
 
 /// One scenario.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     pub(crate) format: Spanned<u32>,
@@ -48,6 +52,9 @@ pub struct Scenario {
     pub tags: Vec<String>,
     /// Goes on until then; absent stops as soon as nothing is going on.
     pub(crate) run_to: Option<u64>,
+    /// A step that finds nothing to act on, or whose event never comes, is left out instead of failing the run.
+    #[serde(default)]
+    pub(crate) loose: bool,
     #[serde(default)]
     pub(crate) service: Service,
     /// The first words of commands, and what a rule says of them.
@@ -62,7 +69,7 @@ pub struct Scenario {
 }
 
 /// A program: how its start goes, and what it does then.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
     /// How long the spawner takes.
@@ -84,7 +91,7 @@ pub(crate) struct Program {
 }
 
 /// The start of a second attempt.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Second {
     #[serde(default)]
@@ -101,13 +108,16 @@ impl Program {
         }
     }
 
-    pub(crate) fn acts(&self, sandboxed: bool) -> Vec<Act> {
-        let held = if sandboxed { &self.sandboxed } else { &self.unsandboxed };
-        self.acts.iter().chain(held).map(|act| act.get_ref().clone()).collect()
+    pub(crate) fn acts(&self, sandboxed: bool) -> &[Spanned<Act>] {
+        match (&self.acts[..], sandboxed) {
+            ([], true) => &self.sandboxed,
+            ([], false) => &self.unsandboxed,
+            (acts, _) => acts,
+        }
     }
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SpawnFailure {
     ProgramMissing,
@@ -118,15 +128,17 @@ pub(crate) enum SpawnFailure {
 }
 
 /// One thing that a program does. Exactly one field besides `at` and `late`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Act {
     /// Milliseconds after the spawn.
     pub(crate) at: u64,
     /// Of an end: how much later than it happened the session hears of it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) late: u64,
     pub(crate) out: Option<String>,
+    /// Output that is no text.
+    pub(crate) out_b64: Option<Base64>,
     pub(crate) err: Option<String>,
     pub(crate) exit: Option<i32>,
     /// Dies of this signal.
@@ -151,12 +163,31 @@ pub(crate) struct Act {
     pub(crate) connect: Option<String>,
 }
 
+/// Bytes, in a file as base64.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base64(pub(crate) Bytes);
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = BASE64_STANDARD.decode(&text);
+        bytes.map(|bytes| Self(bytes.into())).map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
+    }
+}
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64_STANDARD.encode(&self.0))
+    }
+}
+
 /// Something that a caller does.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct When {
     pub(crate) at: Option<u64>,
-    pub(crate) on: Option<String>,
+    #[serde(default, deserialize_with = "on")]
+    pub(crate) on: Option<Pattern>,
     pub(crate) delay: Option<u64>,
     pub(crate) op: Op,
     pub(crate) call: Option<String>,
@@ -206,7 +237,7 @@ pub(crate) struct When {
 }
 
 /// What a command asks for on top of its session's profile.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Additional {
     pub(crate) read: Vec<String>,
@@ -215,7 +246,7 @@ pub(crate) struct Additional {
     pub(crate) network: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Approve,
@@ -225,7 +256,7 @@ pub(crate) enum Verdict {
     AbortTurn,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
     Interactive,
@@ -233,7 +264,7 @@ pub(crate) enum Mode {
     OneShot,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Until {
     Exit,
@@ -241,7 +272,7 @@ pub(crate) enum Until {
     Output,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
     Process,
@@ -250,9 +281,10 @@ pub(crate) enum Scope {
     Tree,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Op {
+    #[default]
     Exec,
     Write,
     Poll,
@@ -272,7 +304,7 @@ pub(crate) enum Op {
 }
 
 /// What must come of it.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expect {
     #[serde(default)]
@@ -291,7 +323,7 @@ pub(crate) struct Expect {
     pub(crate) at_end: AtEnd,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
     /// These lines and no others, in this order.
@@ -301,14 +333,14 @@ pub(crate) enum Order {
     Subsequence,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
     pub(crate) t: Option<u64>,
     pub(crate) e: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Quiet {
     pub(crate) from: String,
@@ -316,7 +348,7 @@ pub(crate) struct Quiet {
     pub(crate) no: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AtEnd {
     /// Live processes of the session.
@@ -353,4 +385,15 @@ impl Scenario {
         scenario.check().map_err(|(at, problem)| invalid(at, problem))?;
         Ok(scenario)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The event that a step waits for; its errors name the field.
+fn on<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pattern>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Pattern::parse(&text).map(Some).map_err(|error| de::Error::custom(format!("`on`: {error}")))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use unified_exec::core::approval::Review;
 use unified_exec::core::limits::{Limits, WhenFull};
 use unified_exec::core::policy::{
@@ -15,7 +15,7 @@ use unified_exec::core::process;
 pub(crate) type Hosts = BTreeMap<String, Connection>;
 
 /// What differs from the service's defaults. Without any right, everything is allowed and nobody is asked.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Service {
     pub(crate) early_window: Option<u64>,
@@ -35,7 +35,7 @@ pub(crate) struct Service {
 }
 
 /// Rights that are changed while a session lives.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
     pub(crate) policy: Option<Policy>,
@@ -45,7 +45,7 @@ pub(crate) struct Change {
     pub(crate) network: Option<Network>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Policy {
     Never,
@@ -55,16 +55,16 @@ pub(crate) enum Policy {
 }
 
 /// Which kinds of questions may be asked; those that are not named may not.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Granular {
-    rules: bool,
-    sandbox_approval: bool,
-    network: bool,
-    stdin: bool,
+    pub(crate) rules: bool,
+    pub(crate) sandbox_approval: bool,
+    pub(crate) network: bool,
+    pub(crate) stdin: bool,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sandbox {
     ReadOnly,
@@ -74,7 +74,7 @@ pub(crate) enum Sandbox {
     External,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Network {
     Off,
@@ -82,7 +82,7 @@ pub(crate) enum Network {
     Proxied(Hosts),
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Connection {
     Allow,
@@ -90,7 +90,7 @@ pub(crate) enum Connection {
     Deny,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Confidence {
     Likely,
@@ -99,16 +99,16 @@ pub(crate) enum Confidence {
 }
 
 /// What an automatic reviewer says to every question.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reviewer {
-    automatic: Says,
+    pub(crate) automatic: Says,
     /// So many milliseconds after it was asked.
     #[serde(default)]
     pub(crate) after: u64,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Says {
     Allow,
