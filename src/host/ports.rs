@@ -321,6 +321,9 @@ pub trait Output: Send + fmt::Debug {
     fn leader_reaped(&mut self);
 }
 
+/// The target of spans that traces are made of; at level `TRACE`, so that logs do without them.
+pub const TRACE_TARGET: &str = "unified_exec::trace";
+
 /// Sees what sessions do, for traces and metrics. Returns at once, and nothing it does changes what a session does.
 pub trait Telemetry: Send + Sync + fmt::Debug {
     /// The eyes on one session, whose exits are early for `early_window`; dropped with it.

@@ -24,7 +24,6 @@ use std::time::Duration;
 pub use export::{ExportError, Exporters, Options, Protocol};
 pub use meters::{Described, INSTRUMENTS};
 pub use page::{MetricsPage, PageError};
-pub use spans::TARGET as SPAN_TARGET;
 
 use crate::core::ids::SessionId;
 use crate::host::ports::{SessionTelemetry, Telemetry};

@@ -12,9 +12,10 @@ use tracing::field::Empty;
 use tracing::{Level, Span, span};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
+use super::Observability;
 use super::meters::label;
-use super::{Observability, spans};
 use crate::grpc::{RpcTelemetry, code_name};
+use crate::host::ports::TRACE_TARGET;
 
 struct Headers<'a>(&'a HeaderMap);
 
@@ -36,7 +37,7 @@ impl RpcTelemetry for Observability {
         }
         let caller = TraceContextPropagator::new().extract(&Headers(headers));
         let span = span!(
-            target: spans::TARGET,
+            target: TRACE_TARGET,
             parent: None,
             Level::INFO,
             "rpc",
@@ -46,12 +47,15 @@ impl RpcTelemetry for Observability {
             rpc.system.name = "grpc",
             rpc.method = method,
             rpc.response.status_code = Empty,
+            trace = Empty,
         );
         if caller.span().span_context().is_valid() {
             // Fails only once the span has begun, which it has not.
             drop(span.set_parent(caller));
         }
         let trace = span.context().span().span_context().trace_id().to_string();
+        // For the lines of the log.
+        span.record("trace", trace.as_str());
         (span, trace)
     }
 

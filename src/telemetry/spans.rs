@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, TraceContextExt as _};
 use tracing::field::Empty;
 use tracing::{Level, Span, span};
@@ -22,14 +23,23 @@ use crate::core::process::Exit;
 use crate::core::session::{Answer, AttemptView, Call, Effect, FeedKind};
 use crate::core::spawn::{SpawnError, SpawnPlan};
 use crate::core::time::Instant;
+use crate::host::ports::TRACE_TARGET as TARGET;
 
-/// The target of every span here: what a filter of logs or traces calls them.
-pub const TARGET: &str = "unified_exec::trace";
-
+/// A span within one that is open.
 macro_rules! child {
     ($parent:expr, $name:literal $(, $($field:tt)*)?) => {
-        span!(target: TARGET, parent: $parent, Level::INFO, $name $(, $($field)*)?)
+        span!(target: TARGET, parent: $parent, Level::TRACE, $name $(, $($field)*)?)
     };
+}
+
+/// A span within one that may have ended.
+macro_rules! within {
+    ($context:expr, $name:literal $(, $($field:tt)*)?) => {{
+        let span = span!(target: TARGET, parent: None, Level::TRACE, $name $(, $($field)*)?);
+        // Fails only where no traces are made.
+        drop(span.set_parent($context.clone()));
+        span
+    }};
 }
 
 #[derive(Debug)]
@@ -55,7 +65,7 @@ struct OfCall {
 #[derive(Debug)]
 struct OfProcess {
     /// The start, which may have been answered long ago: what follows belongs to it all the same.
-    started_by: Span,
+    started_by: Context,
     call: Option<CallId>,
     requirement: Option<Span>,
     start: Option<Span>,
@@ -87,7 +97,7 @@ impl Spans {
             "call",
             otel.name = name,
             unified_exec.session.id = self.session.as_str(),
-            unified_exec.process.id = process.map(ProcessId::get),
+            unified_exec.process.id = process.map(|process| i64::from(process.get())),
             unified_exec.turn.id = turn(call),
             unified_exec.result = Empty,
         );
@@ -122,10 +132,10 @@ impl Spans {
             return;
         };
         of.process = Some(process);
-        of.span.record("unified_exec.process.id", process.get());
+        of.span.record("unified_exec.process.id", i64::from(process.get()));
         let requirement = child!(&of.span, "requirement");
         let of = OfProcess {
-            started_by: of.span.clone(),
+            started_by: of.span.context(),
             call: Some(call),
             requirement: Some(requirement),
             start: None,
@@ -140,10 +150,10 @@ impl Spans {
     fn starting(&mut self, process: ProcessId, attempt: AttemptNumber, plan: &SpawnPlan) {
         let Some(of) = self.processes.get_mut(&process) else { return };
         of.requirement = None;
-        of.start = Some(child!(
-            &of.started_by,
+        of.start = Some(within!(
+            of.started_by,
             "start",
-            unified_exec.attempt = attempt.get(),
+            unified_exec.attempt = i64::from(attempt.get()),
             unified_exec.spawner = words::spawner(&plan.stdio),
             unified_exec.sandboxed = plan.sandbox.is_some(),
             error.type = Empty,
@@ -195,10 +205,10 @@ impl Spans {
         // Input is asked about for the write that brought it, which came last among those that wait.
         let writes = self.calls.values().rev().find(|call| call.process == Some(question.process));
         let parent = match (&question.subject, writes) {
-            (Subject::Input { .. }, Some(write)) => &write.span,
-            _ => &of.started_by,
+            (Subject::Input { .. }, Some(write)) => write.span.context(),
+            _ => of.started_by.clone(),
         };
-        let span = child!(
+        let span = within!(
             parent,
             "approval",
             unified_exec.approval.id = question.id.as_str(),
@@ -219,13 +229,13 @@ impl Spans {
         let Some(of) = self.processes.get_mut(&process) else { return };
         of.start = None;
         let held: Vec<&str> = attempt.enforced.mechanisms.iter().map(|by| by.as_str()).collect();
-        let span = child!(
-            &of.started_by,
+        let span = within!(
+            of.started_by,
             "attempt",
-            unified_exec.attempt = attempt.number.get(),
+            unified_exec.attempt = i64::from(attempt.number.get()),
             unified_exec.confinement = words::confinement(&attempt.confinement),
             unified_exec.mechanisms = held.join(" "),
-            process.pid = attempt.pid,
+            process.pid = attempt.pid.map(i64::from),
             process.exit.code = Empty,
             unified_exec.end = Empty,
             unified_exec.denial = Empty,
@@ -260,19 +270,21 @@ impl Spans {
         let life = span!(
             target: TARGET,
             parent: None,
-            Level::INFO,
+            Level::TRACE,
             "process",
             unified_exec.session.id = self.session.as_str(),
-            unified_exec.process.id = process.get(),
+            unified_exec.process.id = i64::from(process.get()),
             process.executable.name = program,
             process.interactive = terminal,
             process.exit.code = Empty,
             unified_exec.end = Empty,
         );
-        let context = |span: &Span| span.context().span().span_context().clone();
-        life.add_link(context(&of.started_by));
-        of.started_by.add_link(context(&life));
-        of.link = Some(context(&life));
+        let link = life.context().span().span_context().clone();
+        life.add_link(of.started_by.span().span_context().clone());
+        if let Some(call) = of.call.and_then(|call| self.calls.get(&call)) {
+            call.span.add_link(link.clone());
+        }
+        of.link = Some(link);
         of.life = Some(life);
     }
 
@@ -303,7 +315,7 @@ impl Spans {
 }
 
 fn ends(span: &Span, exit: &Exit) {
-    span.record("process.exit.code", exit.shell_code());
+    span.record("process.exit.code", i64::from(exit.shell_code()));
     span.record("unified_exec.end", words::end_reason(exit.reason));
 }
 
@@ -317,12 +329,14 @@ const fn subject(call: &Call) -> Option<ProcessId> {
     }
 }
 
+/// The turn of a call, where its caller names one.
 fn turn(call: &Call) -> Option<&str> {
-    match call {
-        Call::Exec(exec) => Some(exec.turn.as_str()),
-        Call::Write(write) => Some(write.turn.as_str()),
-        Call::Wait(wait) => Some(wait.turn.as_str()),
-        Call::Interrupt { turn } => Some(turn.as_str()),
-        _ => None,
-    }
+    let turn = match call {
+        Call::Exec(exec) => &exec.turn,
+        Call::Write(write) => &write.turn,
+        Call::Wait(wait) => &wait.turn,
+        Call::Interrupt { turn } => turn,
+        _ => return None,
+    };
+    Some(turn.as_str()).filter(|turn| !turn.is_empty())
 }

@@ -122,7 +122,7 @@ impl Args {
 /// Serves.
 pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> {
     let exporters = exporters(&config)?;
-    logging::start(&config.logging, exporters.as_deref().and_then(Exporters::tracer))?;
+    let _log = logging::start(&config.logging, exporters.as_deref().and_then(Exporters::tracer))?;
     // Before anybody can find us: whoever reads where we listen may end us at once.
     let mut signals = Signals::listen()?;
     let directory =

@@ -39,7 +39,9 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let code = self.code.unwrap_or(Code::Cancelled);
         self.span.record("rpc.response.status_code", code_name(code));
-        self.telemetry.ended(self.method, code, self.began.elapsed());
+        let took = self.began.elapsed();
+        tracing::debug!(parent: &self.span, method = self.method, code = code_name(code), ?took, "a call ended");
+        self.telemetry.ended(self.method, code, took);
     }
 }
 
