@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::properties::{BROKEN, violations};
 use crate::run::Run;
 use crate::scenario::{Expect, Expected, Order, Quiet, Scenario};
 use crate::transcript::{Line, Pattern};
@@ -53,6 +54,8 @@ pub fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     if !scenario.loose {
         failures.extend(run.missed.iter().cloned());
     }
+    let found = violations(scenario, run).into_iter().filter(|found| found.property != BROKEN);
+    failures.extend(found.map(|found| format!("{}: {}", found.property, found.what)));
     let comparison = match expect.order {
         Order::Exact => compare_exactly(expect, &run.lines, &mut failures),
         Order::Subsequence => compare_subsequence(expect, &run.lines, &mut failures),

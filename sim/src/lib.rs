@@ -6,20 +6,30 @@
 //! A [`Tier`] says how much of the product runs. Events are the session's public feed and its answers, never the insides of
 //! what stands in for the system. The same file gives the same transcript, to the byte.
 
+mod acts;
 mod call;
 mod explain;
 mod judge;
+mod lint;
 mod model;
+mod properties;
 mod rulebook;
 mod run;
 mod scenario;
+pub mod scriptchild;
+mod swarm;
 mod tell;
 mod tier;
+mod timeline;
 mod transcript;
 
 pub use explain::{ExplainError, explain};
 pub use judge::{Verdict, judge};
+pub use lint::{Finding, lint};
+pub use properties::{Sometimes, Violation, properties, violations};
 pub use run::{Run, Step};
 pub use scenario::{LoadError, Scenario};
+pub use swarm::{Campaign, Failure, generate, regression, shrink};
 pub use tier::{Tier, play};
+pub use timeline::timeline;
 pub use transcript::{Line, Pattern, PatternError, Word};

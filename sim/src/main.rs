@@ -6,8 +6,11 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use sim::scriptchild::EXIT_BROKEN;
 
-use crate::commands::{Failure, explain, replay, run};
+use crate::commands::{
+    Failure, bench, explain, gallery, lint, meta, replay, run, scriptchild, shrink, swarm, timeline,
+};
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
@@ -23,8 +26,24 @@ enum Command {
     Run(run::Args),
     /// Print the transcript of a scenario
     Replay(replay::Args),
+    /// Play random scenarios and hold them against every property
+    Swarm(swarm::Args),
+    /// Make a failing scenario small
+    Shrink(shrink::Args),
+    /// Play the same seeds in two processes, and compare every byte
+    Meta(meta::Args),
+    /// Measure scenarios a second by tier
+    Bench(bench::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
+    /// Find what is wrong in scenario files beyond their syntax
+    Lint(lint::Args),
+    /// Draw a scenario as SVG
+    Timeline(timeline::Args),
+    /// Draw the scenarios of the gallery, or check that their pictures are fresh
+    Gallery(gallery::Args),
+    /// Play an act list in real time, as a child
+    Scriptchild(scriptchild::Args),
 }
 
 fn main() -> ExitCode {
@@ -33,7 +52,15 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Run(args) => run::run(&mut out, &args),
         Command::Replay(args) => replay::run(&mut out, &args),
+        Command::Swarm(args) => swarm::run(&mut out, &args),
+        Command::Shrink(args) => shrink::run(&mut out, &args),
+        Command::Meta(args) => meta::run(&mut out, &args),
+        Command::Bench(args) => bench::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
+        Command::Lint(args) => lint::run(&mut out, &args),
+        Command::Timeline(args) => timeline::run(&mut out, &args),
+        Command::Gallery(args) => gallery::run(&mut out, &args),
+        Command::Scriptchild(args) => scriptchild::run(&args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -42,7 +69,10 @@ fn main() -> ExitCode {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("sim: {failure}");
-            ExitCode::from(2)
+            match failure {
+                Failure::Child(_) => ExitCode::from(EXIT_BROKEN),
+                _ => ExitCode::from(2),
+            }
         }
     }
 }

@@ -71,7 +71,7 @@ pub enum PatternError {
 }
 
 /// The names of `behaviour.md` section 10, `answer` for what a call gets, `connection` for what a program gets.
-const KINDS: [&str; 18] = [
+pub(crate) const KINDS: [&str; 18] = [
     "answer",
     "connection",
     "approval_requested",
@@ -93,6 +93,14 @@ const KINDS: [&str; 18] = [
 ];
 
 impl Pattern {
+    /// A pattern made in code; `kind` is the name of an event.
+    pub(crate) fn of(who: &str, kind: &'static str, keys: &[(&str, &str)]) -> Self {
+        let mut keys: Vec<(Word, Word)> =
+            keys.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        keys.sort();
+        Self { who: who.into(), kind: Word::const_new(kind), keys }
+    }
+
     /// Reads a pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let mut words = text.split_whitespace();
@@ -110,6 +118,21 @@ impl Pattern {
             .collect::<Result<Vec<_>, _>>()?;
         keys.sort();
         Ok(Self { who: who.into(), kind: kind.into(), keys })
+    }
+
+    /// Whose lines it matches: a call, `*` or `-`.
+    pub(crate) fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// What kind of lines; `*` for all.
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// What they must say.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// Whether `line` looks like this.

@@ -61,9 +61,9 @@ fn every_scenario_passes() {
 }
 
 #[test]
-fn the_example_of_the_readme_passes() {
-    let readme = include_str!("../README.md");
-    let example = readme.split_once("```toml\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+fn the_example_of_the_docs_passes() {
+    let docs = include_str!("../../docs/simulation.md");
+    let example = docs.split_once("```toml\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
     assert_eq!(verdict(example), Ok(()));
 }
 

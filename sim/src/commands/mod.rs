@@ -1,8 +1,19 @@
 //! One file a command. Each prints to `out` and answers whether all was well.
 
+pub(crate) mod bench;
 pub(crate) mod explain;
+pub(crate) mod gallery;
+mod junit;
+pub(crate) mod lint;
+pub(crate) mod meta;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod scriptchild;
+pub(crate) mod shrink;
+mod source;
+pub(crate) mod swarm;
+pub(crate) mod timeline;
+mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +27,9 @@ pub(crate) enum Failure {
     /// A file or folder that was named cannot be read or written.
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
+    /// A script cannot be played by a real process.
+    #[error("scriptchild: {0}")]
+    Child(#[from] sim::scriptchild::ScriptError),
     /// What was asked for makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -48,4 +62,9 @@ fn below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The name of a scenario.
+fn stem(file: &Path) -> &str {
+    file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default()
 }

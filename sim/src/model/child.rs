@@ -11,8 +11,8 @@ use unified_exec::core::process::ExitStatus;
 use unified_exec::core::session::WriteOutcome;
 use unified_exec::core::signal::{Scope, Signal};
 
+use crate::acts::{Body, End, Fork, Out, Script, is_deadly};
 use crate::scenario::Act;
-use crate::scenario::check::{parse_signal, target};
 
 /// What a pipe holds before a writer blocks.
 const PIPE_BYTES: usize = 65_536;
@@ -67,8 +67,7 @@ struct Pending {
 
 #[derive(Debug)]
 pub(crate) struct Child<'a> {
-    acts: &'a [Spanned<Act>],
-    next: usize,
+    script: Script<'a>,
     terminal: bool,
     alive: bool,
     /// How late its end is reported.
@@ -83,9 +82,8 @@ pub(crate) struct Child<'a> {
     outputs_open: bool,
     closed: bool,
     gone: bool,
-    /// Input that lies in the pipe, and how much of it the program wants.
+    /// Input that lies in the pipe.
     buffered: VecDeque<u8>,
-    wanted: u64,
     stdin_open: bool,
     pending: Option<Pending>,
     reports: Vec<Report>,
@@ -94,8 +92,7 @@ pub(crate) struct Child<'a> {
 impl<'a> Child<'a> {
     pub(crate) fn new(acts: &'a [Spanned<Act>], terminal: bool) -> Self {
         Self {
-            acts,
-            next: 0,
+            script: Script::new(acts),
             terminal,
             alive: true,
             late: 0,
@@ -109,7 +106,6 @@ impl<'a> Child<'a> {
             closed: false,
             gone: false,
             buffered: VecDeque::new(),
-            wanted: 0,
             stdin_open: true,
             pending: None,
             reports: Vec::new(),
@@ -123,12 +119,12 @@ impl<'a> Child<'a> {
 
     /// Milliseconds after the spawn of the next act.
     pub(crate) fn next_act(&self) -> Option<u64> {
-        self.acts.get(self.next).map(|act| act.get_ref().at)
+        self.script.next_at()
     }
 
     /// Milliseconds after the spawn of the act played last.
     pub(crate) fn last_act(&self) -> Option<u64> {
-        self.acts.get(self.next.checked_sub(1)?).map(|act| act.get_ref().at)
+        self.script.last_at()
     }
 
     /// Names of who is alive.
@@ -138,9 +134,15 @@ impl<'a> Child<'a> {
         leader.into_iter().chain(others).collect()
     }
 
+    /// Which descendants are alive, by number and name.
+    pub(crate) fn descendants_alive(&self) -> Vec<(usize, &'static str)> {
+        let alive = self.descendants.iter().enumerate().filter(|(_, child)| child.alive);
+        alive.map(|(number, child)| (number, child.name)).collect()
+    }
+
     /// What happened since the last look; what ends with it comes last.
     pub(crate) fn reports(&mut self) -> Vec<Report> {
-        let leader_holds = self.outputs_open && (self.alive || self.next < self.acts.len());
+        let leader_holds = self.outputs_open && (self.alive || !self.script.left().is_empty());
         let held = leader_holds || self.descendants.iter().any(|child| child.alive && child.holds_output);
         if !held && !std::mem::replace(&mut self.closed, true) {
             self.reports.push(Report::Closed { end: self.output_end });
@@ -153,50 +155,13 @@ impl<'a> Child<'a> {
 
     /// Plays the next act.
     pub(crate) fn act(&mut self) {
-        let Some(act) = self.acts.get(self.next).map(Spanned::get_ref) else { return };
-        self.next += 1;
-        for text in [&act.out, &act.err].into_iter().flatten() {
-            self.say(text.as_bytes());
-        }
-        if let Some(bytes) = &act.out_b64 {
-            self.say(&bytes.0);
-        }
-        if let Some(code) = act.exit {
-            self.end(ExitStatus::Code(code), act.late);
-        }
-        if let Some(signal) = act.signal.as_ref().and_then(|name| parse_signal("signal", name).ok()) {
-            self.end(died_of(signal), act.late);
-        }
-        if let Some(signal) = act.ignore.as_ref().and_then(|name| parse_signal("ignore", name).ok()) {
-            self.ignores.insert(signal);
-        }
-        if act.eof == Some(true) {
-            self.outputs_open = false;
-        }
-        if act.hang == Some(true) {
-            self.hung = true;
-            self.next = self.acts.len();
-        }
-        if let Some(lives) = act.fork_holder {
-            self.fork("holder", true, lives);
-        }
-        if let Some(lives) = act.daemon {
-            self.fork("daemon", false, lives);
-        }
-        if act.echo == Some(true) {
-            self.wanted = u64::MAX;
-        }
-        self.wanted = self.wanted.saturating_add(act.read_stdin.unwrap_or(0));
-        if act.close_stdin == Some(true) {
-            self.stdin_open = false;
-        }
-        if let Some((host, port)) = act.connect.as_deref().and_then(target) {
-            self.reports.push(Report::Connecting { host, port });
-        }
+        let mut script = self.script;
+        script.play(self);
+        self.script = script;
         self.move_input();
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    fn says(&mut self, bytes: &[u8]) {
         self.output_end += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(EVIDENCE_BYTES_MAX - self.head.len()));
         self.head.extend(head);
@@ -205,18 +170,10 @@ impl<'a> Child<'a> {
         self.reports.push(Report::Output { end: self.output_end });
     }
 
-    fn end(&mut self, status: ExitStatus, late: u64) {
+    fn ends(&mut self, status: ExitStatus, late: u64) {
         self.alive = false;
         self.late = late;
         self.reports.push(Report::Exited { status, late });
-    }
-
-    fn fork(&mut self, name: &'static str, near: bool, lives: u64) {
-        let ignores = self.ignores.clone();
-        self.descendants.push(Descendant { name, alive: true, in_group: near, holds_output: near, ignores });
-        if lives > 0 {
-            self.reports.push(Report::Forked { descendant: self.descendants.len() - 1, lives });
-        }
     }
 
     /// A descendant ends by itself.
@@ -228,8 +185,7 @@ impl<'a> Child<'a> {
 
     /// Takes a signal; answers whether it reached anybody.
     pub(crate) fn signal(&mut self, signal: Signal, scope: Scope) -> bool {
-        let deadly =
-            !matches!(signal, Signal::CHLD | Signal::CONT | Signal::WINCH | Signal::URG | Signal::STOP);
+        let deadly = is_deadly(signal);
         let mut reached = false;
         for child in self.descendants.iter_mut().filter(|child| child.alive) {
             let in_scope = match scope {
@@ -244,8 +200,8 @@ impl<'a> Child<'a> {
             reached = true;
             let ignored = self.ignores.contains(&signal) || (self.hung && signal != Signal::KILL);
             if deadly && !ignored {
-                self.next = self.acts.len();
-                self.end(died_of(signal), 0);
+                self.script.stop();
+                self.ends(died_of(signal), 0);
                 self.move_input();
             }
         }
@@ -284,20 +240,18 @@ impl<'a> Child<'a> {
                     None => Bytes::new(),
                 };
                 self.buffered.extend(&moved);
-                let wanted = usize::try_from(self.wanted).unwrap_or(usize::MAX);
-                let read: Vec<u8> = self.buffered.drain(..self.buffered.len().min(wanted)).collect();
+                let read: Vec<u8> = self.buffered.drain(..self.script.reads(self.buffered.len())).collect();
                 if moved.is_empty() && read.is_empty() {
                     break;
                 }
-                if self.wanted == u64::MAX {
+                self.script.has_read(read.len());
+                if self.script.echoes() {
                     echoed.extend(read);
-                } else {
-                    self.wanted -= read.len() as u64;
                 }
             }
         }
         if !echoed.is_empty() {
-            self.say(&echoed);
+            self.says(&echoed);
         }
         let broken = !self.alive || !self.stdin_open;
         let done = |pending: &mut Pending| broken || pending.taken == pending.data.len();
@@ -308,6 +262,52 @@ impl<'a> Child<'a> {
         if interrupted {
             self.signal(Signal::INT, Scope::Foreground);
         }
+    }
+}
+
+impl Body for Child<'_> {
+    fn say(&mut self, _: Out, bytes: &[u8]) {
+        self.says(bytes);
+    }
+
+    fn end(&mut self, end: End, late: u64) {
+        let status = match end {
+            End::Exit(code) => ExitStatus::Code(code),
+            End::DiesOf(signal) => died_of(signal),
+        };
+        self.ends(status, late);
+    }
+
+    fn ignore(&mut self, signal: Signal) {
+        self.ignores.insert(signal);
+    }
+
+    fn close_outputs(&mut self) {
+        self.outputs_open = false;
+    }
+
+    fn hang(&mut self) {
+        self.hung = true;
+    }
+
+    fn fork(&mut self, fork: Fork) {
+        let (name, near, lives) = match fork {
+            Fork::Holder { lives } => ("holder", true, lives),
+            Fork::Daemon { lives } => ("daemon", false, lives),
+        };
+        let ignores = self.ignores.clone();
+        self.descendants.push(Descendant { name, alive: true, in_group: near, holds_output: near, ignores });
+        if lives > 0 {
+            self.reports.push(Report::Forked { descendant: self.descendants.len() - 1, lives });
+        }
+    }
+
+    fn close_input(&mut self) {
+        self.stdin_open = false;
+    }
+
+    fn connect(&mut self, host: &str, port: u16) {
+        self.reports.push(Report::Connecting { host: host.to_owned(), port });
     }
 }
 

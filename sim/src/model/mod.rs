@@ -7,6 +7,7 @@
 mod child;
 mod perform;
 mod steps;
+pub(crate) mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use unified_exec::core::spawn::{Enforced, Mechanism, SpawnError, SpawnPlan, Stdi
 use unified_exec::core::time::Instant;
 
 use self::child::{Child, Report};
+use self::trace::{Mark, What};
 use crate::rulebook::Rulebook;
 use crate::run::{Run, Step};
 use crate::scenario::session::config;
@@ -26,6 +28,8 @@ use crate::transcript::{Line, Pattern, Word};
 
 /// Without `run_to`, a scenario ends when nothing is due for longer than this: what is left then is retention.
 const IDLE: Duration = Duration::from_secs(5);
+/// More than that at one instant is no run but a loop.
+const AT_ONCE_MAX: u32 = 100_000;
 /// No scenario goes on for longer: a week, far beyond every bound of the service.
 const HORIZON: Duration = Duration::from_secs(7 * 86_400);
 
@@ -34,6 +38,15 @@ pub(crate) fn play(scenario: &Scenario) -> Run {
     let mut world = World::new(scenario);
     world.run();
     world.into_run()
+}
+
+/// Plays a scenario, and keeps what the transcript does not tell.
+pub(crate) fn trace(scenario: &Scenario) -> (Run, Vec<Mark>) {
+    let mut world = World::new(scenario);
+    world.marks = Some(Vec::new());
+    world.run();
+    let marks = world.marks.take().unwrap_or_default();
+    (world.into_run(), marks)
 }
 
 /// What is due; at one instant in this order.
@@ -73,10 +86,14 @@ pub(crate) struct World<'a> {
     /// Where the connections go that wait for an answer.
     pub(crate) connections: BTreeMap<ConnectionId, (ProcessId, String)>,
     connected: u64,
+    /// Things that have happened at this instant.
+    at_once: u32,
     pub(crate) lines: Vec<Line>,
     pub(crate) broken: Vec<String>,
     pub(crate) missed: Vec<String>,
     pub(crate) steps: Vec<Step>,
+    /// Kept for pictures only.
+    marks: Option<Vec<Mark>>,
 }
 
 impl<'a> World<'a> {
@@ -100,10 +117,12 @@ impl<'a> World<'a> {
             questions: Vec::new(),
             connections: BTreeMap::new(),
             connected: 0,
+            at_once: 0,
             lines: Vec::new(),
             broken: Vec::new(),
             missed: Vec::new(),
             steps: Vec::new(),
+            marks: None,
         };
         for (step, when) in scenario.when.iter().map(|when| when.get_ref()).enumerate() {
             match (when.at, &when.on) {
@@ -132,6 +151,11 @@ impl<'a> World<'a> {
                 self.now = until.unwrap_or(self.now);
                 return;
             };
+            self.at_once = if next > self.now { 0 } else { self.at_once + 1 };
+            if self.at_once > AT_ONCE_MAX {
+                self.broken.push(format!("more than {AT_ONCE_MAX} things happen in one millisecond"));
+                return;
+            }
             self.now = self.now.max(next);
             match self.agenda.first_entry().filter(|entry| entry.key().0 <= next) {
                 Some(entry) => {
@@ -168,6 +192,7 @@ impl<'a> World<'a> {
         let second = attempt.1 == AttemptNumber::SECOND;
         let takes = self.program(&plan).map_or(0, |program| program.start(second).0);
         self.plans.insert(attempt, plan);
+        self.mark(Some(attempt), What::Spawning);
         self.later(takes, Due::Spawned(attempt));
     }
 
@@ -206,20 +231,28 @@ impl<'a> World<'a> {
         process: ProcessId,
         does: impl FnOnce(&mut Child<'a>) -> T,
     ) -> T {
+        self.with_attempt(self.latest(process), does)
+    }
+
+    fn latest(&self, process: ProcessId) -> Attempt {
         let second = (process, AttemptNumber::SECOND);
-        let first = (process, AttemptNumber::FIRST);
-        self.with_attempt(if self.children.contains_key(&second) { second } else { first }, does)
+        if self.children.contains_key(&second) { second } else { (process, AttemptNumber::FIRST) }
     }
 
     /// Lets a child do something, and schedules what a spawner would report of it.
     fn with_attempt<T: Default>(&mut self, of: Attempt, does: impl FnOnce(&mut Child<'a>) -> T) -> T {
         let ((process, attempt), at) = (of, self.now);
         let Some(child) = self.children.get_mut(&of) else { return T::default() };
+        let before = self.marks.is_some().then(|| child.descendants_alive());
         let done = does(child);
-        for report in child.reports() {
+        let after = if before.is_some() { child.descendants_alive() } else { Vec::new() };
+        let reports = child.reports();
+        self.mark_descendants(of, &before.unwrap_or_default(), &after);
+        for report in reports {
             let (late, event) = match report {
                 Report::Output { end } => (0, Event::Output { process, attempt, end }),
                 Report::Exited { status, late } => {
+                    self.mark(Some(of), What::Exited);
                     (late, Event::Exited { process, attempt, status, usage: None, out_of_memory: false, at })
                 }
                 Report::Closed { end } => (0, Event::Closed { process, attempt, end }),

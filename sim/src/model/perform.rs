@@ -8,6 +8,7 @@ use unified_exec::core::spawn::Descendant;
 
 use crate::model::World;
 use crate::model::child::Child;
+use crate::model::trace::What;
 use crate::tell;
 use crate::transcript::{Line, Word};
 
@@ -46,14 +47,21 @@ impl World<'_> {
                     self.with_child(process, |child| child.stop_write(write));
                 }
                 Effect::Signal { process, signal, scope, call } => {
+                    let attempt = self.latest(process);
                     let reached = self.with_child(process, |child| child.signal(signal, scope));
+                    if reached {
+                        self.mark(Some(attempt), What::Signal(signal.name()));
+                    }
                     if let Some(call) = call {
                         let result = reached.then_some(()).ok_or(ControlFailure::Gone);
                         self.tell(Event::Controlled { call, result });
                     }
                 }
                 Effect::KillTree { process } => {
-                    self.with_child(process, |child| child.signal(Signal::KILL, Scope::Tree));
+                    let attempt = self.latest(process);
+                    if self.with_child(process, |child| child.signal(Signal::KILL, Scope::Tree)) {
+                        self.mark(Some(attempt), What::Signal(Signal::KILL.name()));
+                    }
                 }
                 Effect::Survey { process } => {
                     let names = self.with_child(process, |child| child.alive());
@@ -87,6 +95,9 @@ impl World<'_> {
             self.broken.push(format!("call {name:?} was answered twice"));
         }
         self.line(&name, "answer", tell::answer(answer));
+        if let Some(step) = call.0.checked_sub(1).and_then(|step| usize::try_from(step).ok()) {
+            self.mark(None, What::Answered { step, line: self.lines.len() - 1 });
+        }
     }
 
     fn published(&mut self, event: &FeedEvent) {
@@ -103,40 +114,16 @@ impl World<'_> {
             keys.insert(0, ("n", number.to_compact_string()));
         }
         let who = self.starter(process);
-        let line = self.line(&who, kind, keys);
-        self.check_once(&line);
-    }
-
-    /// Whatever a scenario expects: what may happen once must not happen twice.
-    fn check_once(&mut self, line: &Line) {
-        let says = |line: &Line, key| {
-            line.keys.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
-        };
-        let number = says(line, "n");
-        let same =
-            |other: &&Line| other.kind == line.kind && other.who == line.who && says(other, "n") == number;
-        let once =
-            ["process_started", "process_exited", "attempt_started", "attempt_denied", "approval_decided"];
-        if once.contains(&line.kind.as_str()) && self.lines.iter().filter(same).count() > 1 {
-            self.broken.push(format!("twice: {}", line.to_string().trim_start()));
-        }
-        let retry = |line: &&Line| {
-            line.kind == "approval_requested" && says(line, "kind").as_deref() == Some("retry")
-        };
-        let of_same = |other: &&Line| retry(other) && other.who == line.who;
-        if retry(&line) && self.lines.iter().filter(of_same).count() > 1 {
-            self.broken.push(format!("a second question about a retry of {:?}", line.who));
-        }
+        self.line(&who, kind, keys);
     }
 
     fn starter(&self, process: Option<ProcessId>) -> Word {
         process.and_then(|process| self.starters.get(&process)).cloned().unwrap_or(Word::const_new("-"))
     }
 
-    fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) -> Line {
+    fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) {
         let line = Line::new(self.now.as_nanos() / 1_000_000, who, kind, keys);
         self.fire(&line);
-        self.lines.push(line.clone());
-        line
+        self.lines.push(line);
     }
 }

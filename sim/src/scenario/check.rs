@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use toml::Spanned;
 use unified_exec::core::signal::Signal;
 
+use crate::acts;
 use crate::scenario::{Act, Op, Quiet, Scenario, When};
 use crate::transcript::Pattern;
 
@@ -17,7 +17,8 @@ impl Scenario {
         }
         for (name, program) in &self.program {
             for acts in [&program.acts, &program.sandboxed, &program.unsandboxed] {
-                check_acts(name, acts)?;
+                let named = |problem| format!("act of program {name:?}: {problem}");
+                acts::check(acts).map_err(|(at, problem)| (at, named(problem)))?;
             }
             let held = program.sandboxed.first().or_else(|| program.unsandboxed.first());
             if let (Some(_), Some(act)) = (program.acts.first(), held) {
@@ -90,46 +91,10 @@ impl Scenario {
     }
 }
 
-fn check_acts(name: &str, acts: &[Spanned<Act>]) -> Result<(), (usize, String)> {
-    let mut last = 0;
-    let mut over = false;
-    for act in acts {
-        let (at, act) = (act.span().start, act.get_ref());
-        let fail = |problem: String| Err((at, format!("act of program {name:?}: {problem}")));
-        let given = act.given();
-        let [field] = given[..] else {
-            return fail(format!("needs exactly one of {}; has {given:?}", Act::FIELDS.join(", ")));
-        };
-        if act.at < last {
-            return fail(format!("`at`: {} comes after {last}", act.at));
-        }
-        if over && !matches!(field, "out" | "out_b64" | "err") {
-            return fail(format!("`{field}`: after its end only output that was on the way can come"));
-        }
-        if let Some(signal) = act.signal.as_ref().or(act.ignore.as_ref())
-            && let Err(problem) = parse_signal(field, signal)
-        {
-            return fail(problem);
-        }
-        let ends = matches!(field, "exit" | "signal");
-        if let Some(to) = &act.connect
-            && target(to).is_none()
-        {
-            return fail(format!("`connect`: {to:?} is not `host:port`"));
-        }
-        if act.late > 0 && !ends {
-            return fail("`late`: goes with `exit` or `signal`".into());
-        }
-        over |= ends;
-        last = act.at;
-    }
-    Ok(())
-}
-
 /// Host and port of `host:port`.
-pub(crate) fn target(to: &str) -> Option<(String, u16)> {
+pub(crate) fn target(to: &str) -> Option<(&str, u16)> {
     let (host, port) = to.rsplit_once(':')?;
-    Some((host.to_owned(), port.parse().ok()?))
+    Some((host, port.parse().ok()?))
 }
 
 /// Reads a signal that has been checked before, or is checked now.
@@ -185,7 +150,7 @@ macro_rules! given {
     ($type:ident { $($field:ident: $name:literal),* $(,)? }) => {
         impl $type {
             /// Names of the fields that are given.
-            fn given(&self) -> Vec<&'static str> {
+            pub(crate) fn given(&self) -> Vec<&'static str> {
                 let all = [$(($name, self.$field.is_some())),*];
                 all.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
             }
@@ -249,7 +214,7 @@ given!(Act {
 });
 
 impl Act {
-    const FIELDS: [&str; 14] = [
+    pub(crate) const FIELDS: [&str; 14] = [
         "out",
         "out_b64",
         "err",

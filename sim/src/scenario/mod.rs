@@ -1,9 +1,11 @@
-//! The file format: TOML, strict, times in integer milliseconds. `sim/README.md` shows it by an example.
+//! The file format: TOML, strict, times in integer milliseconds. `docs/simulation.md` shows it by an example.
 
 pub(crate) mod check;
 pub(crate) mod service;
 pub(crate) mod session;
 mod write;
+
+pub(crate) use write::inline;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -366,6 +368,11 @@ pub(crate) struct AtEnd {
 }
 
 impl Scenario {
+    /// How many steps callers do.
+    pub fn steps(&self) -> usize {
+        self.when.len()
+    }
+
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         let text = std::fs::read_to_string(path)

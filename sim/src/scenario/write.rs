@@ -113,7 +113,8 @@ fn ordered(table: toml::Table) -> Vec<(String, Value)> {
     entries
 }
 
-fn inline<T: Serialize>(value: &T) -> Result<String, fmt::Error> {
+/// A value as it stands in a file, on one line.
+pub(crate) fn inline<T: Serialize>(value: &T) -> Result<String, fmt::Error> {
     value_text(Value::try_from(value).map_err(|_| fmt::Error)?)
 }
 
