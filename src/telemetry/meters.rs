@@ -31,7 +31,7 @@ pub struct Described {
 macro_rules! instruments {
     ($($(#[doc = $says:literal])+ $field:ident: $kind:ident $name:literal $unit:literal [$($attribute:literal),*];)*) => {
         /// Every instrument.
-        #[derive(Clone, Debug)]
+        #[derive(Debug)]
         pub(super) struct Meters {
             $(pub(super) $field: instruments!(@type $kind),)*
         }

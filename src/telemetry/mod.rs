@@ -19,6 +19,7 @@ mod spans;
 mod words;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use export::{ExportError, Exporters, Options, Protocol};
@@ -33,14 +34,14 @@ use session::Observer;
 /// Makes traces and metrics of everything that a server does. A cheap clone.
 #[derive(Clone)]
 pub struct Observability {
-    meters: Meters,
+    meters: Arc<Meters>,
     traces: bool,
 }
 
 impl Observability {
     /// What these exporters carry away; spans are made only if traces are.
     pub fn new(exporters: &Exporters) -> Self {
-        Self { meters: Meters::new(&exporters.meter()), traces: exporters.carries_traces() }
+        Self { meters: Arc::new(Meters::new(&exporters.meter())), traces: exporters.carries_traces() }
     }
 }
 
@@ -52,6 +53,6 @@ impl fmt::Debug for Observability {
 
 impl Telemetry for Observability {
     fn session(&self, session: &SessionId, early_window: Duration) -> Box<dyn SessionTelemetry> {
-        Box::new(Observer::new(session, early_window, self.meters.clone(), self.traces))
+        Box::new(Observer::new(session, early_window, Arc::clone(&self.meters), self.traces))
     }
 }

@@ -1,6 +1,7 @@
 //! What is measured of one session, from what goes into its core and comes out of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Span;
@@ -18,7 +19,7 @@ use crate::host::ports::SessionTelemetry;
 /// The eyes on one session.
 #[derive(Debug)]
 pub(super) struct Observer {
-    meters: Meters,
+    meters: Arc<Meters>,
     /// Absent where no traces are made.
     spans: Option<Spans>,
     window: Duration,
@@ -40,7 +41,7 @@ struct Seen {
 }
 
 impl Observer {
-    pub(super) fn new(session: &SessionId, window: Duration, meters: Meters, traces: bool) -> Self {
+    pub(super) fn new(session: &SessionId, window: Duration, meters: Arc<Meters>, traces: bool) -> Self {
         meters.sessions.add(1, &[]);
         Self {
             meters,
