@@ -26,6 +26,12 @@ impl Display for Scenario {
         if self.loose {
             writeln!(f, "loose  = true")?;
         }
+        if let Some(why) = &self.fake_only {
+            writeln!(f, "fake_only = {}", text(why))?;
+        }
+        if let Some(tol) = self.real_tol {
+            writeln!(f, "real_tol = {tol}")?;
+        }
         section(f, "[service]", &fields(&self.service)?)?;
         section(f, "[rules]", &fields(&self.rules)?)?;
         if let Some(reviewer) = &self.reviewer {
@@ -51,6 +57,9 @@ fn write_program(f: &mut fmt::Formatter<'_>, name: &str, program: &Program) -> f
     }
     if let Some(second) = &program.second {
         writeln!(f, "second = {}", inline(second)?)?;
+    }
+    if !program.real.is_empty() {
+        writeln!(f, "real = {}", inline(&program.real)?)?;
     }
     rows(f, "acts", &program.acts)?;
     rows(f, "sandboxed", &program.sandboxed)?;
