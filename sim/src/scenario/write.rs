@@ -26,6 +26,10 @@ impl Display for Scenario {
         if self.loose {
             writeln!(f, "loose  = true")?;
         }
+        if !self.tiers.is_empty() {
+            writeln!(f, "tiers  = {}", inline(&self.tiers)?)?;
+        }
+        section(f, "[link]", &fields(&self.link)?)?;
         section(f, "[service]", &fields(&self.service)?)?;
         section(f, "[rules]", &fields(&self.rules)?)?;
         if let Some(reviewer) = &self.reviewer {
