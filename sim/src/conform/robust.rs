@@ -10,6 +10,7 @@ use super::public::Public;
 use crate::acts::Deed;
 use crate::host_tier;
 use crate::scenario::{Op, Scenario, SpawnFailure};
+use crate::tier::Tier;
 use crate::{run, scriptchild};
 
 /// How late a source of events may come, in milliseconds.
@@ -38,6 +39,9 @@ pub(crate) fn fit(scenario: &Scenario, longest: u64) -> Result<Fit, String> {
     }
     if let Some(program) = scenario.true_program() {
         return Err(format!("program {program:?} is a true one, which no fake plays: see `sim record`"));
+    }
+    if !scenario.plays_on(Tier::Host) {
+        return Err("it is about the wire".into());
     }
     possible(scenario)?;
     let as_written = Public::of(&host_tier::play(scenario, 0));

@@ -20,7 +20,7 @@ use unified_exec::spawn::{LocalSpawner, Options};
 
 use self::proxy::TellingProxy;
 use self::spawner::{RealSpawner, Take};
-use crate::host_tier::{Clients, watch};
+use crate::host_tier::{Clients, follow};
 use crate::run::Run;
 use crate::scenario::Scenario;
 use crate::stage::ports::{Reviews, Rules};
@@ -110,7 +110,7 @@ async fn playing(
     let session = host.create(Owner::new("sim"), settings);
     let session = session.ok_or_else(|| std::io::Error::other("the host makes no session"))?;
     let window = scenario.service.limits().early_window;
-    let feed = tokio::spawn(watch(session.watch(Some(0)), window, tell.clone()));
+    let feed = tokio::spawn(follow(session.watch(Some(0)), window, tell.clone()));
     let stall = Arc::new(AtomicU64::new(0));
     let late = tokio::spawn(lateness(Arc::clone(&stall)));
     let cast = Cast { spawner: spawner.clone(), rules, reviews };
