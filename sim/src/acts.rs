@@ -98,7 +98,7 @@ pub(crate) const fn is_deadly(signal: Signal) -> bool {
 /// Checks an act list, before it is played; an error carries the byte at which the act begins.
 pub(crate) fn check(acts: &[Spanned<Act>]) -> Result<(), (usize, String)> {
     let mut last = 0;
-    let mut over = false;
+    let (mut over, mut echoes, mut closed) = (false, false, false);
     for act in acts {
         let (at, act) = (act.span().start, act.get_ref());
         let given = act.given();
@@ -117,6 +117,11 @@ pub(crate) fn check(acts: &[Spanned<Act>]) -> Result<(), (usize, String)> {
         if act.late > 0 && !matches!(deed, Deed::End(_)) {
             return Err((at, "`late`: goes with `exit` or `signal`".into()));
         }
+        if closed && matches!(deed, Deed::Say(..) | Deed::Echo) || echoes && deed == Deed::CloseOutputs {
+            return Err((at, format!("`{field}`: it would speak through outputs that it has closed")));
+        }
+        echoes |= deed == Deed::Echo;
+        closed |= deed == Deed::CloseOutputs;
         over |= matches!(deed, Deed::End(_));
         last = act.at;
     }

@@ -135,7 +135,10 @@ fn write(when: &When, turn: TurnId, process: ProcessId) -> Write {
 /// The edge digests the whole request; here what a scenario can vary is enough.
 fn request(when: &When) -> Idempotency {
     let id = when.request.as_deref()?;
-    let content = format!("{:?} {:?} {:?} {:?}", when.op, when.cmd, when.input, when.offset);
+    let content = format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?}",
+        when.op, when.cmd, when.to, when.input, when.offset, when.eof
+    );
     let mut digest = [0u8; 32];
     for (at, byte) in content.bytes().enumerate() {
         digest[at % 32] = digest[at % 32].wrapping_mul(31).wrapping_add(byte);

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use sim::scriptchild::EXIT_BROKEN;
 
-use crate::commands::{Failure, explain, gallery, lint, replay, run, scriptchild, timeline};
+use crate::commands::{
+    Failure, bench, explain, gallery, lint, meta, replay, run, scriptchild, shrink, swarm, timeline,
+};
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
@@ -24,6 +26,14 @@ enum Command {
     Run(run::Args),
     /// Print the transcript of a scenario
     Replay(replay::Args),
+    /// Play random scenarios and hold them against every property
+    Swarm(swarm::Args),
+    /// Make a failing scenario small
+    Shrink(shrink::Args),
+    /// Play the same seeds in two processes, and compare every byte
+    Meta(meta::Args),
+    /// Measure scenarios a second by tier
+    Bench(bench::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
     /// Find what is wrong in scenario files beyond their syntax
@@ -42,6 +52,10 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Run(args) => run::run(&mut out, &args),
         Command::Replay(args) => replay::run(&mut out, &args),
+        Command::Swarm(args) => swarm::run(&mut out, &args),
+        Command::Shrink(args) => shrink::run(&mut out, &args),
+        Command::Meta(args) => meta::run(&mut out, &args),
+        Command::Bench(args) => bench::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
         Command::Lint(args) => lint::run(&mut out, &args),
         Command::Timeline(args) => timeline::run(&mut out, &args),

@@ -93,6 +93,14 @@ pub(crate) const KINDS: [&str; 18] = [
 ];
 
 impl Pattern {
+    /// A pattern made in code; `kind` is the name of an event.
+    pub(crate) fn of(who: &str, kind: &'static str, keys: &[(&str, &str)]) -> Self {
+        let mut keys: Vec<(Word, Word)> =
+            keys.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        keys.sort();
+        Self { who: who.into(), kind: Word::const_new(kind), keys }
+    }
+
     /// Reads a pattern.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let mut words = text.split_whitespace();

@@ -28,6 +28,7 @@ use super::door::Door;
 use super::health;
 use super::listen::Socket;
 use super::tls::Tls;
+use super::trace::{OnlyNames, RpcTelemetry};
 use super::{pb, services};
 use crate::core::policy::Rights;
 use crate::host::{Host, Settings};
@@ -70,15 +71,18 @@ pub struct EdgeOptions {
     pub allowed_origins: Vec<String>,
     /// How long a shutdown waits for processes and connections to end before it drops them.
     pub drain: Duration,
+    /// Sees the calls.
+    pub telemetry: Arc<dyn RpcTelemetry>,
 }
 
 impl EdgeOptions {
     /// Time that [`EdgeOptions::new`] gives a shutdown: the kill ladder takes up to 3 s, streams need a moment after it.
     pub const DRAIN_DEFAULT: Duration = Duration::from_secs(10);
 
-    /// With these sessions, no web page, and the default drain time.
+    /// With these sessions, no web page, the default drain time, and nobody who counts calls.
     pub fn new(defaults: SessionDefaults) -> Self {
-        Self { defaults, allowed_origins: Vec::new(), drain: Self::DRAIN_DEFAULT }
+        let telemetry = Arc::new(OnlyNames);
+        Self { defaults, allowed_origins: Vec::new(), drain: Self::DRAIN_DEFAULT, telemetry }
     }
 }
 
@@ -124,7 +128,8 @@ impl Edge {
         let ending = Ending::default();
         let (health, health_service) = health::service(&SERVICES, ending.closing.clone());
         let routes = Routes::new(health_service);
-        let routes = services::add(add_reflection(routes), &host, &options.defaults).prepare();
+        let routes =
+            services::add(add_reflection(routes), &host, &options.defaults, &options.telemetry).prepare();
         let access = Arc::new(Access::new(options.allowed_origins));
         Self(Arc::new(Inner { host, routes, access, health, ending, drain: options.drain }))
     }

@@ -1,13 +1,19 @@
 //! One file a command. Each prints to `out` and answers whether all was well.
 
+pub(crate) mod bench;
 pub(crate) mod explain;
 pub(crate) mod gallery;
 mod junit;
 pub(crate) mod lint;
+pub(crate) mod meta;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod scriptchild;
+pub(crate) mod shrink;
+mod source;
+pub(crate) mod swarm;
 pub(crate) mod timeline;
+mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};

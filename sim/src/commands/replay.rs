@@ -1,28 +1,42 @@
-//! `sim replay FILE`
+//! `sim replay FILE|SEED`
 
 use std::io::Write;
-use std::path::PathBuf;
 
-use sim::{Scenario, Tier, play};
+use sim::{Tier, play_seeded, violations};
 
 use super::Failure;
+use super::source::Source;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A scenario file
-    file: PathBuf,
+    /// A scenario file, or the seed of a random scenario
+    what: Source,
     /// How much of the product runs
     #[arg(long, default_value_t = Tier::Core)]
     tier: Tier,
+    /// Play by the scheduler of this seed
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    scheduler: u64,
+    /// Print the scenario itself first, as a file
+    #[arg(long)]
+    scenario: bool,
 }
 
 pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
-    match Scenario::load(&args.file) {
+    match args.what.scenario() {
         Ok(scenario) => {
-            for line in play(&scenario, args.tier).lines {
+            if args.scenario {
+                writeln!(out, "{scenario}")?;
+            }
+            let run = play_seeded(&scenario, args.tier, args.scheduler);
+            for line in &run.lines {
                 writeln!(out, "{line}")?;
             }
-            Ok(true)
+            let found = violations(&scenario, &run);
+            for violation in &found {
+                writeln!(out, "  ! {}: {}", violation.property, violation.what)?;
+            }
+            Ok(found.is_empty())
         }
         Err(error) => {
             writeln!(out, "{error}")?;

@@ -28,6 +28,8 @@ use crate::transcript::{Line, Pattern, Word};
 
 /// Without `run_to`, a scenario ends when nothing is due for longer than this: what is left then is retention.
 const IDLE: Duration = Duration::from_secs(5);
+/// More than that at one instant is no run but a loop.
+const AT_ONCE_MAX: u32 = 100_000;
 /// No scenario goes on for longer: a week, far beyond every bound of the service.
 const HORIZON: Duration = Duration::from_secs(7 * 86_400);
 
@@ -84,6 +86,8 @@ pub(crate) struct World<'a> {
     /// Where the connections go that wait for an answer.
     pub(crate) connections: BTreeMap<ConnectionId, (ProcessId, String)>,
     connected: u64,
+    /// Things that have happened at this instant.
+    at_once: u32,
     pub(crate) lines: Vec<Line>,
     pub(crate) broken: Vec<String>,
     pub(crate) missed: Vec<String>,
@@ -113,6 +117,7 @@ impl<'a> World<'a> {
             questions: Vec::new(),
             connections: BTreeMap::new(),
             connected: 0,
+            at_once: 0,
             lines: Vec::new(),
             broken: Vec::new(),
             missed: Vec::new(),
@@ -146,6 +151,11 @@ impl<'a> World<'a> {
                 self.now = until.unwrap_or(self.now);
                 return;
             };
+            self.at_once = if next > self.now { 0 } else { self.at_once + 1 };
+            if self.at_once > AT_ONCE_MAX {
+                self.broken.push(format!("more than {AT_ONCE_MAX} things happen in one millisecond"));
+                return;
+            }
             self.now = self.now.max(next);
             match self.agenda.first_entry().filter(|entry| entry.key().0 <= next) {
                 Some(entry) => {
@@ -309,11 +319,12 @@ impl<'a> World<'a> {
             broken: self.broken,
             missed: self.missed,
             steps: self.steps,
+            unordered: false,
         }
     }
 }
 
-fn spawn_error(failure: SpawnFailure, plan: &SpawnPlan) -> SpawnError {
+pub(crate) fn spawn_error(failure: SpawnFailure, plan: &SpawnPlan) -> SpawnError {
     let program = plan.argv.first().cloned().unwrap_or_default();
     match failure {
         SpawnFailure::ProgramMissing => SpawnError::ProgramMissing { program },

@@ -114,40 +114,16 @@ impl World<'_> {
             keys.insert(0, ("n", number.to_compact_string()));
         }
         let who = self.starter(process);
-        let line = self.line(&who, kind, keys);
-        self.check_once(&line);
-    }
-
-    /// Whatever a scenario expects: what may happen once must not happen twice.
-    fn check_once(&mut self, line: &Line) {
-        let says = |line: &Line, key| {
-            line.keys.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
-        };
-        let number = says(line, "n");
-        let same =
-            |other: &&Line| other.kind == line.kind && other.who == line.who && says(other, "n") == number;
-        let once =
-            ["process_started", "process_exited", "attempt_started", "attempt_denied", "approval_decided"];
-        if once.contains(&line.kind.as_str()) && self.lines.iter().filter(same).count() > 1 {
-            self.broken.push(format!("twice: {}", line.to_string().trim_start()));
-        }
-        let retry = |line: &&Line| {
-            line.kind == "approval_requested" && says(line, "kind").as_deref() == Some("retry")
-        };
-        let of_same = |other: &&Line| retry(other) && other.who == line.who;
-        if retry(&line) && self.lines.iter().filter(of_same).count() > 1 {
-            self.broken.push(format!("a second question about a retry of {:?}", line.who));
-        }
+        self.line(&who, kind, keys);
     }
 
     fn starter(&self, process: Option<ProcessId>) -> Word {
         process.and_then(|process| self.starters.get(&process)).cloned().unwrap_or(Word::const_new("-"))
     }
 
-    fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) -> Line {
+    pub(crate) fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) {
         let line = Line::new(self.now.as_nanos() / 1_000_000, who, kind, keys);
         self.fire(&line);
-        self.lines.push(line.clone());
-        line
+        self.lines.push(line);
     }
 }

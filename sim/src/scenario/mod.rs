@@ -368,6 +368,11 @@ pub(crate) struct AtEnd {
 }
 
 impl Scenario {
+    /// How many steps callers do.
+    pub fn steps(&self) -> usize {
+        self.when.len()
+    }
+
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         let text = std::fs::read_to_string(path)

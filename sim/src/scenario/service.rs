@@ -108,7 +108,7 @@ pub(crate) struct Reviewer {
     pub(crate) after: u64,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Says {
     Allow,

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tracing::Instrument as _;
+
 use super::{Driver, Happened, Held};
 use crate::core::ids::{AttemptNumber, CallId, ProcessId};
 use crate::core::limits::TOMBSTONE_BYTES;
 use crate::core::session::{
     Answer, Condition, ControlFailure, Effect, Event, Progress, WatchOutcome, WriteOutcome,
 };
-use crate::core::spawn::SpawnPlan;
+use crate::core::spawn::{Descendant, SpawnPlan};
 use crate::host::log::OutputLog;
 use crate::host::pattern::look_for;
 use crate::host::ports;
@@ -20,8 +22,9 @@ impl Driver {
     /// Carries out everything the core wants, including what that brings about at once.
     pub(super) fn perform(&mut self) {
         while let Some(effect) = self.session.poll_effect() {
+            self.telemetry.effect(self.clock.now(), &effect);
             if let Some(event) = self.carry_out(effect) {
-                self.session.on_event(self.clock.now(), event);
+                self.tell(event);
             }
         }
     }
@@ -100,7 +103,8 @@ impl Driver {
             carrier: None,
         };
         self.processes.entry(process).or_default().push(held);
-        let spawning = self.ports.spawner.spawn(plan);
+        let span = self.telemetry.starting(process, attempt);
+        let spawning = span.in_scope(|| self.ports.spawner.spawn(plan)).instrument(span);
         let (events, clock) = (self.events.clone(), self.clock);
         tokio::spawn(async move {
             let result = spawning.await;
@@ -115,8 +119,14 @@ impl Driver {
             return Some(Event::Surveyed { process, alive: Vec::new() });
         };
         let (listing, events) = (running.control.descendants(), self.events.clone());
+        // It is no descendant of itself, and has not been reaped as far as anybody knows.
+        let unreaped = self.session.process(process).filter(|view| view.exit.is_none()).and_then(|view| {
+            let pid = view.attempts.last()?.pid.unwrap_or_default();
+            let program = view.argv.first().map(|program| program.rsplit('/').next().unwrap_or(program));
+            Some(Descendant { pid, name: program.unwrap_or_default().to_owned() })
+        });
         tokio::spawn(async move {
-            let alive = listing.await;
+            let alive = unreaped.into_iter().chain(listing.await).collect();
             events.send(Event::Surveyed { process, alive }.into()).await.ok();
         });
         None
