@@ -11,6 +11,7 @@ use super::public::Public;
 use crate::real::spawner::Take;
 use crate::real::{self, Played};
 use crate::scenario::{Act, Base64, Op, Scenario};
+use crate::transcript::Line;
 use crate::{host_tier, judge};
 use std::time::Duration;
 
@@ -32,7 +33,9 @@ pub fn record(scenario: &Scenario) -> Result<Recording, Vec<String>> {
     if !verdict.passed() {
         return Err(verdict.failures);
     }
-    let recorded = replayable(scenario, &played).map_err(|problem| vec![problem])?;
+    let mut recorded = replayable(scenario, &played).map_err(|problem| vec![problem])?;
+    let replayed = host_tier::play(&recorded, 0);
+    catch_up(&mut recorded, &played.run.lines, &replayed.lines);
     let fake = host_tier::play(&recorded, 0);
     let problems: Vec<String> = fake.broken.iter().chain(&fake.missed).cloned().collect();
     let (came, replayed) = (Public::of(&played.run), Public::of(&fake));
@@ -84,6 +87,38 @@ fn replayable(scenario: &Scenario, played: &Played) -> Result<Scenario, String> 
         event.get_mut().t = None;
     }
     Ok(recorded)
+}
+
+/// A start waits for more than its spawner on a busy machine: acts count from when it was told, as their moments did.
+fn catch_up(recorded: &mut Scenario, came: &[Line], replayed: &[Line]) {
+    let starts: Vec<(String, Option<String>)> = recorded
+        .when
+        .iter()
+        .map(|when| when.get_ref())
+        .filter_map(|when| Some((when.cmd.clone()?, when.call.clone())))
+        .collect();
+    for (name, call) in starts {
+        let Some(program) = recorded.program.get_mut(&name) else { continue };
+        let started = |lines: &[Line], n: &str| {
+            let is_start = |line: &&Line| {
+                line.kind == "attempt_started"
+                    && Some(line.who.as_str()) == call.as_deref()
+                    && line.get("n") == Some(n)
+            };
+            lines.iter().find(is_start).map(|line| line.t)
+        };
+        let first = if program.sandboxed.is_empty() { &mut program.acts } else { &mut program.sandboxed };
+        // The second attempt is as late as the first already.
+        let mut caught_up = 0;
+        for (n, acts) in [("1", first), ("2", &mut program.unsandboxed)] {
+            let (Some(came), Some(replayed)) = (started(came, n), started(replayed, n)) else { continue };
+            let late = came.saturating_sub(replayed + caught_up);
+            for act in acts.iter_mut().map(Spanned::get_mut).filter(|act| act.at > 0) {
+                act.at += late;
+            }
+            caught_up += late;
+        }
+    }
 }
 
 /// What a program does is recorded so much later, in milliseconds: moments are cut to whole ones, and a program answers its

@@ -195,6 +195,7 @@ fn robust(scenario: &Scenario, public: &Public) -> Result<(), String> {
         let acts = program.acts.len().max(program.sandboxed.len()).max(program.unsandboxed.len());
         for from in 1..acts {
             tried(scenario, public, &[Source::Rest(name, from)], i64_of(LATE))?;
+            tried(scenario, public, &[Source::Rest(name, from)], -i64_of(EARLY))?;
         }
     }
     Ok(())
@@ -259,9 +260,10 @@ fn shift(scenario: &mut Scenario, source: Source<'_>, by: i64) {
 fn shift_acts(scenario: &mut Scenario, name: &str, from: usize, by: i64) {
     let Some(program) = scenario.program.get_mut(name) else { return };
     for acts in [&mut program.acts, &mut program.sandboxed, &mut program.unsandboxed] {
+        let before = from.checked_sub(1).and_then(|at| acts.get(at)).map_or(0, |act| act.get_ref().at);
         for act in acts.iter_mut().skip(from) {
             let act = act.get_mut();
-            act.at = act.at.saturating_add_signed(by);
+            act.at = act.at.saturating_add_signed(by).max(before);
         }
     }
 }
