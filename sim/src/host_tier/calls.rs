@@ -171,7 +171,10 @@ impl Client {
                 Ok(Item::Result(collected)) => {
                     let result = collected.result;
                     let attempt = result.attempt.get();
-                    received.received.answered(Some(result.process), attempt, result.from, result.next);
+                    // A frame's answer may be that of a request before it, which told of output that a frame is not given.
+                    if self.when.frame != Some(true) {
+                        received.received.answered(Some(result.process), attempt, result.from, result.next);
+                    }
                     return Ok(match self.when.op {
                         Op::Exec => Answer::Exec(Ok(result)),
                         _ => Answer::Write(Ok(result)),
