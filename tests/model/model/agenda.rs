@@ -29,7 +29,6 @@ impl Session {
                 break;
             };
             self.now = next;
-            self.blurred |= programs == service;
             let asked = self.questions.len();
             self.react();
             self.blurred |= self.questions.len() > asked + 1;
