@@ -11,7 +11,7 @@
 use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -127,9 +127,8 @@ impl Edge {
     pub fn new(host: Host, options: EdgeOptions) -> Self {
         let ending = Ending::default();
         let (health, health_service) = health::service(&SERVICES, ending.closing.clone());
-        let routes = Routes::new(health_service);
-        let routes =
-            services::add(add_reflection(routes), &host, &options.defaults, &options.telemetry).prepare();
+        let routes = reflection().add_service(health_service);
+        let routes = services::add(routes, &host, &options.defaults, &options.telemetry).prepare();
         let access = Arc::new(Access::new(options.allowed_origins));
         Self(Arc::new(Inner { host, routes, access, health, ending, drain: options.drain }))
     }
@@ -208,6 +207,12 @@ impl Edge {
     fn door(&self, entry: Entry) -> Door {
         Door::new(self.0.routes.clone(), Arc::clone(&self.0.access), entry)
     }
+}
+
+/// Reflection, made once for all servers of the program: descriptors take milliseconds to read.
+fn reflection() -> Routes {
+    static ROUTES: OnceLock<Routes> = OnceLock::new();
+    ROUTES.get_or_init(|| add_reflection(Routes::default())).clone()
 }
 
 /// Both versions: older tools still ask for v1alpha.

@@ -59,6 +59,11 @@ pub struct Scenario {
     pub(crate) loose: bool,
     #[serde(default)]
     pub(crate) service: Service,
+    /// Where it can be played: `L1` and `L2` have clients that read, `L2` has a link. Empty is everywhere.
+    #[serde(default)]
+    pub(crate) tiers: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(crate) link: Link,
     /// The first words of commands, and what a rule says of them.
     #[serde(default)]
     pub(crate) rules: BTreeMap<String, Decision>,
@@ -68,6 +73,32 @@ pub struct Scenario {
     pub(crate) program: BTreeMap<String, Program>,
     pub(crate) when: Vec<Spanned<When>>,
     pub(crate) expect: Expect,
+}
+
+/// What lies between clients and the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Link {
+    /// Milliseconds that everything takes, each way.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) delay: u64,
+}
+
+/// How a client goes away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum How {
+    /// It drops this call; its connection stays.
+    #[default]
+    Drop,
+    /// It closes its connection.
+    Leave,
+    /// It will send nothing more, and goes on listening.
+    HalfClose,
+    /// The link breaks.
+    Cut,
+    /// Nothing comes or goes any more, and nobody says so.
+    Silent,
 }
 
 /// A program: how its start goes, and what it does then.
@@ -193,6 +224,7 @@ pub(crate) struct When {
     pub(crate) delay: Option<u64>,
     pub(crate) op: Op,
     pub(crate) call: Option<String>,
+    pub(crate) how: Option<How>,
     pub(crate) to: Option<String>,
     pub(crate) turn: Option<String>,
     pub(crate) request: Option<String>,
@@ -299,6 +331,12 @@ pub(crate) enum Op {
     Signal,
     Hold,
     Disconnect,
+    /// The client of a call stops reading.
+    Stall,
+    /// It reads again.
+    Resume,
+    /// The service shuts down.
+    Drain,
     Decide,
     Revoke,
     Update,

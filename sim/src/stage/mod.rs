@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compact_str::ToCompactString;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use unified_exec::core::ids::{ApprovalId, ProcessId};
@@ -31,7 +31,7 @@ use self::ports::{Reviews, Rules};
 use self::received::Received;
 use crate::run::{Run, Step};
 use crate::scenario::service::rules;
-use crate::scenario::{Op, Scenario, When};
+use crate::scenario::{How, Op, Scenario, When};
 use crate::tell::Keys;
 use crate::transcript::{Line, Pattern, Word};
 
@@ -50,7 +50,19 @@ pub(crate) trait Callers {
     fn step(&mut self, step: usize, when: &When, target: Target);
 
     /// The client of a step's call goes away.
-    fn drop_call(&mut self, step: usize, when: &When);
+    fn drop_call(&mut self, step: usize, how: How);
+
+    /// The client of a step's call reads on, or does not.
+    fn read(&mut self, step: usize, reads: bool);
+}
+
+/// Whether the client of a call reads.
+pub(crate) type Reads = watch::Receiver<bool>;
+
+/// Waits until the client reads.
+pub(crate) async fn reads(reads: &mut Reads) {
+    // Whoever could stop it is gone: it reads.
+    reads.wait_for(|reads| *reads).await.ok();
 }
 
 /// Whom a step is about.
@@ -225,7 +237,12 @@ impl<'a> Director<'a> {
                 if let Some(call) = call {
                     self.waiting.remove(&call);
                     self.dropped.insert(call);
-                    callers.drop_call(call, when);
+                    callers.drop_call(call, when.how.unwrap_or_default());
+                }
+            }
+            Op::Stall | Op::Resume => {
+                if let Some(call) = when.call.as_deref().and_then(|name| self.calls.get(name)) {
+                    callers.read(*call, when.op == Op::Resume);
                 }
             }
             Op::OwnerNetwork => self.cast.rules.set_owner_network(when.owner_network.as_ref().map(rules)),
