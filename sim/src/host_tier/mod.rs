@@ -44,11 +44,11 @@ async fn playing(scenario: &Scenario) -> Run {
 }
 
 /// Clients that hold a session's handle, a task for each call.
-struct Clients {
-    host: Host,
-    session: SessionHandle,
-    tell: UnboundedSender<Heard>,
-    calls: BTreeMap<usize, (AbortHandle, watch::Sender<bool>)>,
+pub(crate) struct Clients {
+    pub(crate) host: Host,
+    pub(crate) session: SessionHandle,
+    pub(crate) tell: UnboundedSender<Heard>,
+    pub(crate) calls: BTreeMap<usize, (AbortHandle, watch::Sender<bool>)>,
 }
 
 impl Callers for Clients {
@@ -88,7 +88,7 @@ impl Drop for Clients {
 }
 
 /// Tells what the feed tells.
-async fn follow(mut feed: FeedReader, window: Duration, tell: UnboundedSender<Heard>) {
+pub(crate) async fn follow(mut feed: FeedReader, window: Duration, tell: UnboundedSender<Heard>) {
     loop {
         let heard = match feed.next().await {
             NextEvent::Event(event) => {

@@ -320,6 +320,8 @@ impl<'a> World<'a> {
             missed: self.missed,
             steps: self.steps,
             unordered: false,
+            said: Vec::new(),
+            wall: false,
         }
     }
 }

@@ -28,6 +28,16 @@ impl Scenario {
                 return Err((act.span().start, problem));
             }
         }
+        for (name, program) in self.program.iter().filter(|(_, program)| !program.real.is_empty()) {
+            let act = program.acts.first().or_else(|| program.sandboxed.first());
+            if let Some(act) = act.or_else(|| program.unsandboxed.first()) {
+                return Err((act.span().start, format!("program {name:?}: `real` goes without acts")));
+            }
+            if program.spawn_error.is_some() || program.second.is_some() {
+                let problem = format!("program {name:?}: `real` goes without `spawn_error` and `second`");
+                return Err((0, problem));
+            }
+        }
         self.check_tiers()?;
         let mut calls = BTreeSet::new();
         for when in &self.when {
@@ -243,6 +253,7 @@ given!(Act {
     out: "out",
     out_b64: "out_b64",
     err: "err",
+    err_b64: "err_b64",
     exit: "exit",
     signal: "signal",
     ignore: "ignore",
@@ -257,10 +268,11 @@ given!(Act {
 });
 
 impl Act {
-    pub(crate) const FIELDS: [&str; 14] = [
+    pub(crate) const FIELDS: [&str; 15] = [
         "out",
         "out_b64",
         "err",
+        "err_b64",
         "exit",
         "signal",
         "ignore",

@@ -26,6 +26,12 @@ impl Display for Scenario {
         if self.loose {
             writeln!(f, "loose  = true")?;
         }
+        if let Some(why) = &self.fake_only {
+            writeln!(f, "fake_only = {}", text(why))?;
+        }
+        if let Some(tol) = self.real_tol {
+            writeln!(f, "real_tol = {tol}")?;
+        }
         if !self.tiers.is_empty() {
             writeln!(f, "tiers  = {}", inline(&self.tiers)?)?;
         }
@@ -55,6 +61,9 @@ fn write_program(f: &mut fmt::Formatter<'_>, name: &str, program: &Program) -> f
     }
     if let Some(second) = &program.second {
         writeln!(f, "second = {}", inline(second)?)?;
+    }
+    if !program.real.is_empty() {
+        writeln!(f, "real = {}", inline(&program.real)?)?;
     }
     rows(f, "acts", &program.acts)?;
     rows(f, "sandboxed", &program.sandboxed)?;

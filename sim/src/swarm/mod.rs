@@ -61,6 +61,8 @@ pub fn generate(seed: u64) -> Scenario {
         tags: Vec::new(),
         run_to: None,
         loose: true,
+        fake_only: None,
+        real_tol: None,
         service,
         rules,
         reviewer,
