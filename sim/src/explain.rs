@@ -158,7 +158,7 @@ pub fn explain(args: &[String]) -> Result<String, ExplainError> {
     let window = case.service.limits().early_window.as_millis();
     out.put("window", &format!("{window} ms from the spawn; an exit at {window} ms is early"));
     let denial =
-        Denial { rights: &rights, frozen: &profile, owner_network: owner, approved, escalates: true };
+        Denial { rights: &rights, frozen: &profile, owner_network: owner, approved, retriable: true };
     match confinement {
         Confinement::Profile(_) => gates(&mut out, &denial),
         Confinement::External | Confinement::Unrestricted => {

@@ -301,4 +301,6 @@ impl Drop for LogReader {
 }
 
 #[cfg(test)]
+mod any;
+#[cfg(test)]
 mod tests;

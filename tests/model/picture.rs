@@ -110,6 +110,8 @@ pub(crate) enum Reply {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Collected {
+    /// From the call to its answer.
+    pub(crate) took: u64,
     pub(crate) end: End,
     pub(crate) exit: Option<Exit>,
     pub(crate) denied: bool,

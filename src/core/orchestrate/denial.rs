@@ -15,14 +15,14 @@ pub struct Denial<'a> {
     pub owner_network: bool,
     /// Whether the first attempt had been approved, by an answer or a grant.
     pub approved: bool,
-    /// Whether this kind of tool escalates at all.
-    pub escalates: bool,
+    /// Whether it can be tried again at all: its kind of tool escalates, its call still waits, and it has taken no input.
+    pub retriable: bool,
 }
 
 /// A gate that did not let a second attempt pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
-    /// G1: this kind of tool does not escalate.
+    /// G1: it cannot be tried again: its kind of tool does not escalate, nobody waits for it, or it has taken input.
     Tool,
     /// G2: the policy wants no retries.
     Policy,
@@ -45,7 +45,7 @@ pub enum AfterDenial {
 
 /// Walks the gates. G5 has no failure of its own: the second attempt has no sandbox.
 pub fn after_denial(denial: &Denial<'_>) -> AfterDenial {
-    if !denial.escalates {
+    if !denial.retriable {
         return AfterDenial::Surface(Gate::Tool);
     }
     if !wants_retries(&denial.rights.policy) {

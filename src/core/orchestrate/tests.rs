@@ -231,16 +231,16 @@ pub(in crate::core) fn row(
 #[test]
 fn a_denial_leads_to_what_the_row_of_its_policy_says() {
     for rights in every_right() {
-        for (approved, owner_network, escalates) in FLAGS.into_iter().flat_map(|approved| {
-            FLAGS.into_iter().flat_map(move |owner| FLAGS.map(|escalates| (approved, owner, escalates)))
+        for (approved, owner_network, retriable) in FLAGS.into_iter().flat_map(|approved| {
+            FLAGS.into_iter().flat_map(move |owner| FLAGS.map(|retriable| (approved, owner, retriable)))
         }) {
             let frozen = &rights.profile;
-            let said = after_denial(&Denial { rights: &rights, frozen, owner_network, approved, escalates });
+            let said = after_denial(&Denial { rights: &rights, frozen, owner_network, approved, retriable });
             let bypass = frozen.deny_read.is_empty() && !owner_network;
             let expected = row(&rights.policy, rights.strict_review, approved, bypass);
             let said = match said {
                 AfterDenial::Surface(Gate::Tool) => {
-                    assert!(!escalates);
+                    assert!(!retriable);
                     continue;
                 }
                 AfterDenial::Surface(Gate::Policy | Gate::Bypass) => "surface",
@@ -248,7 +248,7 @@ fn a_denial_leads_to_what_the_row_of_its_policy_says() {
                 AfterDenial::Ask => "ask",
                 AfterDenial::Review => "review",
             };
-            assert!(escalates, "a tool that does not escalate was let through the first gate");
+            assert!(retriable, "what cannot be tried again was let through the first gate");
             assert_eq!(said, expected, "{rights:?} approved {approved} owner {owner_network}");
         }
     }
@@ -260,7 +260,7 @@ fn paths_that_may_not_be_read_since_the_launch_stop_a_second_attempt_too() {
     let profile = Profile { deny_read: vec!["/secret".into()], ..frozen.clone() };
     let rights = Rights { policy: ApprovalPolicy::UnlessTrusted, strict_review: false, profile };
     let denial =
-        Denial { rights: &rights, frozen: &frozen, owner_network: false, approved: true, escalates: true };
+        Denial { rights: &rights, frozen: &frozen, owner_network: false, approved: true, retriable: true };
     assert_eq!(after_denial(&denial), AfterDenial::Surface(Gate::Bypass));
 }
 

@@ -2,6 +2,8 @@
 
 mod retained;
 mod span;
+#[cfg(test)]
+pub(crate) mod strategies;
 mod text;
 mod utf8;
 

@@ -85,4 +85,4 @@ fn push_lossy(data: &[u8], text: &mut String) {
 }
 
 #[cfg(test)]
-pub(in crate::core::output) mod tests;
+mod tests;

@@ -10,6 +10,8 @@ pub(crate) mod path;
 mod profile;
 mod reach;
 mod rules;
+#[cfg(test)]
+pub(crate) mod strategies;
 
 pub use approval::{ApprovalPolicy, Granular};
 pub use assessment::{Assessment, RuleDecision, RuleMatch, Segment};

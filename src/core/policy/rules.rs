@@ -148,6 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::core::policy::strategies;
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
@@ -274,27 +275,6 @@ mod tests {
         }
     }
 
-    fn any_rule() -> impl Strategy<Value = PrefixRule> {
-        let token = prop::collection::vec("[ab]|/bin/[ab]", 1..3);
-        let decision = prop::sample::select(vec![Allow, Prompt, Forbidden]);
-        (prop::collection::vec(token, 1..3), decision).prop_map(|(pattern, decision)| PrefixRule {
-            pattern,
-            decision,
-            justification: None,
-            place: String::new(),
-        })
-    }
-
-    fn any_layer() -> impl Strategy<Value = Layer> {
-        let executables = prop::collection::vec(("[ab]", prop::collection::vec("/(bin|x)/[ab]", 0..2)), 0..2);
-        (prop::collection::vec(any_rule(), 0..6), executables).prop_map(|(rules, executables)| {
-            let mut layer = Layer::default();
-            rules.into_iter().for_each(|rule| layer.add_prefix(rule));
-            executables.into_iter().for_each(|(name, paths)| layer.set_executable(name, paths));
-            layer
-        })
-    }
-
     /// From trusted to forbidden; nothing said stands between trust and a question.
     fn caution(found: Option<RuleMatch>) -> u8 {
         match found.map(|found| found.decision) {
@@ -308,25 +288,48 @@ mod tests {
     proptest! {
         #[test]
         fn the_order_of_rules_never_matters(
-            (rules, shuffled) in prop::collection::vec(any_rule(), 0..8)
+            (rules, shuffled) in prop::collection::vec(strategies::rule(), 0..8)
                 .prop_flat_map(|rules| (Just(rules.clone()), Just(rules).prop_shuffle())),
-            line in prop::collection::vec("[ab]|(/bin|/x|\\.)/[ab]", 1..4),
+            line in strategies::line(),
         ) {
-            let layer = |rules: Vec<PrefixRule>| {
-                let mut layer = Layer::default();
-                rules.into_iter().for_each(|rule| layer.add_prefix(rule));
-                layer
-            };
-            let (one, other) = (layer(rules), layer(shuffled));
+            let (one, other) = (strategies::layer_of(rules), strategies::layer_of(shuffled));
             prop_assert_eq!(caution(strictest(&[&one], 1, &line)), caution(strictest(&[&other], 1, &line)));
             prop_assert_eq!(one.normalised(), other.normalised());
         }
 
         #[test]
+        fn nor_does_the_layer_that_a_rule_stands_in(
+            rules in prop::collection::vec((strategies::rule(), 0..4_usize), 0..8),
+            line in strategies::line(),
+        ) {
+            let of = |wanted: usize| rules.iter().filter(move |(_, at)| *at == wanted).map(|(rule, _)| rule.clone());
+            let layers: Vec<Layer> = (0..4).map(|at| strategies::layer_of(of(at))).collect();
+            let apart: Vec<&Layer> = layers.iter().collect();
+            let backwards: Vec<&Layer> = layers.iter().rev().collect();
+            let together = strategies::layer_of(rules.iter().map(|(rule, _)| rule.clone()));
+            let said = caution(strictest(&[&together], 1, &line));
+            prop_assert_eq!(said, caution(strictest(&apart, apart.len(), &line)));
+            prop_assert_eq!(said, caution(strictest(&backwards, backwards.len(), &line)));
+        }
+
+        #[test]
+        fn no_rule_that_matches_is_stricter_than_what_is_said(
+            rules in prop::collection::vec(strategies::rule(), 1..8),
+            line in strategies::line(),
+        ) {
+            let all = strategies::layer_of(rules.clone());
+            let said = strictest(&[&all], 1, &line).map(|found| found.decision);
+            let alone = rules.into_iter().filter_map(|rule| {
+                strictest(&[&strategies::layer_of([rule])], 1, &line).map(|found| found.decision)
+            });
+            prop_assert_eq!(said, alone.max());
+        }
+
+        #[test]
         fn another_layer_never_loosens_what_is_forbidden_or_asked(
-            layers in prop::collection::vec(any_layer(), 1..4),
-            more in any_layer(),
-            line in prop::collection::vec("[ab]|(/bin|/x|\\.)/[ab]", 1..4),
+            layers in prop::collection::vec(strategies::layer(), 1..4),
+            more in strategies::layer(),
+            line in strategies::line(),
         ) {
             let before: Vec<&Layer> = layers.iter().collect();
             let after: Vec<&Layer> = layers.iter().chain([&more]).collect();

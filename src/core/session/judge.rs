@@ -92,7 +92,7 @@ impl Session {
             frozen,
             owner_network: self.owner_network.is_some(),
             approved: process.launch.approved,
-            escalates: retriable,
+            retriable,
         })
     }
 

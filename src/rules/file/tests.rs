@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::policy::strategies;
 
 fn read(kind: Kind, text: &str) -> Result<Layer, String> {
     let mut layer = Layer::default();
@@ -126,7 +127,54 @@ fn sizes_are_bounded() {
     assert!(read(Kind::User, &word).expect_err("too long").contains("bytes"));
 }
 
+/// A rule as an entry of a file, with these examples.
+fn entry(rule: &PrefixRule, examples: &str) -> String {
+    let words =
+        |words: &[String]| toml::Value::Array(words.iter().cloned().map(toml::Value::String).collect());
+    let pattern: Vec<String> =
+        rule.pattern.iter().map(|alternatives| words(alternatives).to_string()).collect();
+    let decision = match rule.decision {
+        RuleDecision::Allow => "allow",
+        RuleDecision::Prompt => "prompt",
+        RuleDecision::Forbidden => "forbidden",
+    };
+    format!("[[prefix]]\npattern = [{}]\ndecision = \"{decision}\"\n{examples}", pattern.join(", "))
+}
+
+/// A command that a rule matches: of each alternative the one that `picks` says, and more words.
+fn example(rule: &PrefixRule, picks: usize, more: &[String]) -> Vec<String> {
+    let picked = rule.pattern.iter().map(|alternatives| alternatives[picks % alternatives.len()].clone());
+    picked.chain(more.iter().cloned()).collect()
+}
+
 proptest! {
+    #[test]
+    fn rules_that_are_written_down_read_back_the_same(
+        rules in prop::collection::vec(strategies::rule_of("\\PC{1,6}|[\"'\\\\\n\t#\\[\\]]{1,3}"), 0..6)
+    ) {
+        let text: String = rules.iter().map(|rule| entry(rule, "")).collect();
+        let layer = read(Kind::User, &text).unwrap();
+        prop_assert_eq!(layer.normalised(), strategies::layer_of(rules).normalised());
+    }
+
+    #[test]
+    fn examples_hold_or_the_file_is_refused(
+        rule in strategies::rule_of("[a-c]{1,2}"),
+        picks: usize,
+        more in prop::collection::vec("[a-c]", 0..3),
+    ) {
+        let words: Vec<String> = example(&rule, picks, &more).iter().map(|word| format!("{word:?}")).collect();
+        let kept = |examples: String| read(Kind::User, &entry(&rule, &examples));
+        let given = |key: &str, words: &[String]| kept(format!("{key} = [[{}]]\n", words.join(", ")));
+        prop_assert!(given("match", &words).is_ok());
+        prop_assert!(given("not_match", &words).unwrap_err().contains("matches"));
+        let short = &words[..rule.pattern.len() - 1];
+        if !short.is_empty() {
+            prop_assert!(given("not_match", short).is_ok());
+            prop_assert!(given("match", short).unwrap_err().contains("does not match"));
+        }
+    }
+
     #[test]
     fn no_file_makes_it_panic(text in "(\\[\\[(prefix|network)\\]\\]\n|pattern = |match = |host = |\\[|\"|\\]|a|\n|\\PC){0,24}") {
         read(Kind::System, &text).ok();

@@ -221,6 +221,9 @@ fn run_bwrap(
     Ok(pid)
 }
 
+/// How a reason begins that lies in the setting up itself.
+pub(super) const NOT_SET_UP: &str = "it cannot be set up: ";
+
 /// Why there is no command.
 enum Failure {
     /// As the launcher says.
@@ -250,7 +253,7 @@ impl Failure {
                 }
             }
         };
-        SpawnError::SandboxUnavailable { reason: format!("it cannot be set up: {reason}") }
+        SpawnError::SandboxUnavailable { reason: format!("{NOT_SET_UP}{reason}") }
     }
 }
 

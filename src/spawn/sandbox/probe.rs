@@ -159,7 +159,19 @@ fn try_bwrap(shared: &Arc<Shared>, path: &Path, landlock: i32) -> Result<Bubblew
             Err(reason) => reasons.push(reason),
         }
     }
-    Err(format!("bubblewrap does not work here: {}", reasons.join("; ")))
+    Err(format!("bubblewrap does not work here: {}", said_once(&reasons)))
+}
+
+/// The reasons of several tries, each once, without the words that all of them begin with.
+fn said_once(reasons: &[String]) -> String {
+    let mut said: Vec<&str> = Vec::new();
+    for reason in reasons {
+        let reason = reason.strip_prefix(inside::NOT_SET_UP).unwrap_or(reason);
+        if !said.contains(&reason) {
+            said.push(reason);
+        }
+    }
+    said.join("; ")
 }
 
 fn try_once(shared: &Arc<Shared>, found: &Bubblewrap, landlock: i32) -> Result<(), String> {
@@ -227,6 +239,15 @@ pub(super) fn all_but(left_out: &[PathBuf]) -> Result<Option<Vec<String>>, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_several_tries_fail_for_is_said_once() {
+        let reason = |why: &str| format!("{}{why}", inside::NOT_SET_UP);
+        let same = [reason("no namespaces"), reason("no namespaces")];
+        assert_eq!(said_once(&same), "no namespaces");
+        assert_eq!(said_once(&[reason("no mounts"), reason("no uid map")]), "no mounts; no uid map");
+        assert_eq!(said_once(&["it is not there".to_owned()]), "it is not there");
+    }
 
     #[test]
     fn everything_but_the_hidden_is_allowed() {

@@ -28,8 +28,7 @@ impl Session {
             let Some(next) = programs.into_iter().chain(service).min().filter(|at| *at <= until) else {
                 break;
             };
-            self.now = next;
-            self.blurred |= programs == service;
+            self.now = next.max(self.now);
             let asked = self.questions.len();
             self.react();
             self.blurred |= self.questions.len() > asked + 1;

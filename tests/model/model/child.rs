@@ -125,12 +125,13 @@ impl Child {
     /// A signal; answers whether anybody was there to get it.
     pub(crate) fn signal(&mut self, sign: Sign, (group, tree): (bool, bool), now: u64) -> bool {
         let alive = self.ended.is_none();
+        // What it ignores its descendant ignores too.
         let deaf = sign == Sign::Winch || (sign == Sign::Term && self.ignores_term);
         if alive && !deaf {
             self.ended = Some((now, Status::Signal(number(sign))));
         }
         let reaches = (group || tree) && self.descendant.is_some();
-        if reaches && sign != Sign::Winch {
+        if reaches && !deaf {
             self.descendant = None;
         }
         alive || reaches

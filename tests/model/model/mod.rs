@@ -138,6 +138,7 @@ impl Session {
             kind,
             attempt: 1,
             from: 0,
+            since: self.now,
             clock: Clock::Unset,
             waits: true,
             has_client: true,

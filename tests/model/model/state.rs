@@ -138,6 +138,7 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     pub(super) attempt: usize,
     pub(super) from: u64,
+    pub(super) since: Time,
     pub(super) clock: Clock,
     pub(super) waits: bool,
     pub(super) has_client: bool,

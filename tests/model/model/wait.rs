@@ -170,6 +170,7 @@ impl Session {
         let last = process.attempts.last();
         let said = last.map_or(&[][..], |attempt| &attempt.child.said[from as usize..next as usize]);
         let collected = Collected {
+            took: self.now - call.since,
             end,
             exit,
             denied: last.is_some_and(|attempt| attempt.denied),

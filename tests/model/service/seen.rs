@@ -159,6 +159,7 @@ pub(super) fn reply(seen: Option<&Seen>, hung_up: bool, ranks: &Ranks) -> Option
 
 fn collected(result: &CallResult, output: &Bytes) -> Collected {
     Collected {
+        took: result.wall_time.as_millis() as u64,
         end: match result.end {
             WaitEnd::Exited => End::Exited,
             WaitEnd::Yielded => End::Yielded,

@@ -52,9 +52,9 @@ fn exec() -> impl Strategy<Value = Exec> {
         1 => prop::option::weighted(0.8, moment()).prop_map(|timeout| Mode::OneShot { timeout }),
     ];
     let command = prop_oneof![
-        5 => Just(Command::Plain),
+        4 => Just(Command::Plain),
         3 => Just(Command::Allowed),
-        2 => Just(Command::Prompted),
+        3 => Just(Command::Prompted),
         1 => Just(Command::Forbidden),
         1 => Just(Command::Dangerous),
     ];
@@ -125,7 +125,7 @@ fn ask() -> impl Strategy<Value = Ask> {
     ];
     let answer = prop_oneof![
         6 => Just(Answer::Approve),
-        3 => Just(Answer::ApproveForSession),
+        5 => Just(Answer::ApproveForSession),
         1 => Just(Answer::AddRule),
         2 => Just(Answer::Decline),
         1 => Just(Answer::Abort),
@@ -134,6 +134,7 @@ fn ask() -> impl Strategy<Value = Ask> {
     let change = prop_oneof![
         3 => policy().prop_map(Change::Policy),
         3 => profile().prop_map(Change::Profile),
+        1 => Just(Change::Profile(Profile::DenyRead)),
         1 => (0..2_u8).prop_map(Change::Cwd),
     ];
     let update =
@@ -149,7 +150,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         4 => (0..2_u8, prop_oneof![1 => Just(0), 2 => moment()]).prop_map(|(lease, ms)| Ask::Hold { lease, ms }),
         5 => any::<u8>().prop_map(Ask::HangUp),
         20 => decide,
-        6 => update,
+        8 => update,
     ]
 }
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use super::super::utf8::tests::bytes as many_borders;
 use super::*;
+use crate::core::output::strategies::{header, segments};
 
 fn bytes(data: impl AsRef<[u8]>) -> Segment {
     Segment::Bytes(::bytes::Bytes::copy_from_slice(data.as_ref()))
@@ -103,9 +103,30 @@ fn malformed_bytes_count_as_what_they_are_shown_as() {
     assert!(cut.contains("tokens truncated"));
 }
 
-fn segments() -> impl Strategy<Value = Vec<Segment>> {
-    let segment = prop_oneof![4 => many_borders().prop_map(bytes), 1 => (1..5_000_u64).prop_map(gap)];
-    prop::collection::vec(segment, 0..6)
+/// The header that a text begins with, and where its output starts: what a reader of the text would make of it.
+fn parsed(text: &str) -> (Header, u64, usize) {
+    let mut header = Header::default();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        let line = line.trim_end_matches('\n');
+        if let Some(id) = line.strip_prefix("Chunk ID: ") {
+            header.chunk_id = Some(id.to_owned());
+        } else if let Some(time) = line.strip_prefix("Wall time: ") {
+            let seconds: f64 = time.strip_suffix(" seconds").unwrap().parse().unwrap();
+            header.wall_time = Some(Duration::from_secs_f64(seconds));
+        } else if let Some(code) = line.strip_prefix("Process exited with code ") {
+            header.state = Some(ProcessState::Exited(code.parse().unwrap()));
+        } else if let Some(id) = line.strip_prefix("Process running with session ID ") {
+            header.state = ProcessId::new(id.parse().unwrap()).map(ProcessState::Running);
+        } else if let Some(count) = line.strip_prefix("Original token count: ") {
+            assert_eq!(&text[at..at + 8], "Output:\n");
+            return (header, count.parse().unwrap(), at + 8);
+        } else {
+            panic!("no line of a header: {line:?}");
+        }
+    }
+    panic!("no count of tokens in {text:?}");
 }
 
 proptest! {
@@ -139,5 +160,38 @@ proptest! {
             prop_assert_eq!((text.len() - front.len() - back.len()) as u64, rendered.omitted_bytes);
             prop_assert!(front.len().abs_diff(back.len()) <= 12, "the cut is in the middle");
         }
+    }
+
+    #[test]
+    fn a_header_reads_back_whatever_the_output_says(
+        header in header(), mut segments in segments(), budget in 0..200_u32
+    ) {
+        segments.insert(0, bytes("Chunk ID: ffffff\nProcess exited with code 0\nOutput:\n"));
+        let text = render(&header, &segments, budget);
+        let (read, count, start) = parsed(&text.text);
+        prop_assert_eq!((read.chunk_id, read.state), (header.chunk_id, header.state));
+        prop_assert_eq!((count, start), (text.original_token_count, text.output_start));
+        let off = |one: Duration, other: Duration| one.abs_diff(other) <= Duration::from_micros(50);
+        match (read.wall_time, header.wall_time) {
+            (Some(read), Some(said)) => prop_assert!(off(read, said), "{read:?} is not {said:?}"),
+            (read, said) => prop_assert_eq!(read, said),
+        }
+    }
+
+    #[test]
+    fn a_cut_splits_no_character_also_between_segments(
+        text in "[a-z😀é€]{40,200}", cuts in prop::collection::vec(1..9_usize, 0..60), budget in 0..120_u32
+    ) {
+        let mut rest = text.as_bytes();
+        let mut segments = Vec::new();
+        for cut in cuts {
+            let (piece, later) = rest.split_at(cut.min(rest.len()));
+            segments.push(bytes(piece));
+            rest = later;
+        }
+        segments.push(bytes(rest));
+        let cut = render(&Header::default(), &segments, budget);
+        prop_assert!(!cut.output().contains('\u{fffd}'), "{}", cut.output());
+        prop_assert_eq!(cut.output(), output(&[bytes(&text)], budget), "how it came makes no difference");
     }
 }

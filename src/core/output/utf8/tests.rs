@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::output::strategies::bytes;
 
 #[test]
 fn a_piece_is_cut_before_an_unfinished_character_only() {
@@ -31,20 +32,6 @@ fn what_is_unfinished_at_the_end_is_malformed() {
     assert_eq!((text.as_str(), carry.carried()), ("a", 2));
     carry.finish(&mut text);
     assert_eq!(text, "a\u{fffd}");
-}
-
-/// Bytes with many borders: whole characters, parts of some, and rubbish.
-pub(in crate::core::output) fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    let part = prop_oneof![
-        any::<char>().prop_map(|character| character.to_string().into_bytes()),
-        (any::<char>(), 1..4_usize).prop_map(|(character, len)| {
-            let bytes = character.to_string().into_bytes();
-            bytes[..len.min(bytes.len())].to_vec()
-        }),
-        prop::collection::vec(any::<u8>(), 0..3),
-        "[a-z ]{1,9}".prop_map(String::into_bytes),
-    ];
-    prop::collection::vec(part, 0..40).prop_map(|parts| parts.concat())
 }
 
 proptest! {
