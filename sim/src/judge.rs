@@ -1,5 +1,7 @@
 //! Holds a run against what its scenario expects.
 
+mod arrange;
+
 use std::fmt;
 
 use crate::properties::{BROKEN, violations};
@@ -56,16 +58,18 @@ pub fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     }
     let found = violations(scenario, run).into_iter().filter(|found| found.property != BROKEN);
     failures.extend(found.map(|found| format!("{}: {}", found.property, found.what)));
+    let arranged = run.unordered.then(|| arrange::arrange(expect, run));
+    let lines = arranged.as_deref().unwrap_or(&run.lines);
     let comparison = match expect.order {
-        Order::Exact => compare_exactly(expect, &run.lines, &mut failures),
-        Order::Subsequence => compare_subsequence(expect, &run.lines, &mut failures),
+        Order::Exact => compare_exactly(expect, lines, &mut failures),
+        Order::Subsequence => compare_subsequence(expect, lines, &mut failures),
     };
     for never in &expect.never {
         let matching = run.lines.iter().filter(|line| matches(never.get_ref(), line));
         failures.extend(matching.map(|line| format!("never {:?}, but: {line}", never.get_ref())));
     }
     for quiet in &expect.quiet {
-        judge_quiet(quiet.get_ref(), &run.lines, &mut failures);
+        judge_quiet(quiet.get_ref(), run, &mut failures);
     }
     let resources = [
         ("live", run.live, expect.at_end.live),
@@ -141,14 +145,19 @@ fn compare_subsequence(expect: &Expect, lines: &[Line], failures: &mut Vec<Strin
     Comparison(rows)
 }
 
-fn judge_quiet(quiet: &Quiet, lines: &[Line], failures: &mut Vec<String>) {
-    let after = lines.iter().skip_while(|line| !matches(&quiet.from, line)).skip(1);
-    let between: Vec<&Line> = after.take_while(|line| !matches(&quiet.to, line)).collect();
+fn judge_quiet(quiet: &Quiet, run: &Run, failures: &mut Vec<String>) {
+    let lines = &run.lines;
     for pattern in [&quiet.from, &quiet.to] {
         if !lines.iter().any(|line| matches(pattern, line)) {
             failures.push(format!("quiet: {pattern:?} never came"));
         }
     }
-    let noise = between.into_iter().filter(|line| matches(&quiet.no, line));
+    let Some(from) = lines.iter().position(|line| matches(&quiet.from, line)) else { return };
+    let after = lines.get(from + 1..).unwrap_or_default();
+    let between = after.split(|line| matches(&quiet.to, line)).next().unwrap_or_default();
+    // Where the order inside a millisecond says nothing, only what is strictly between is between.
+    let (begin, end) = (lines.get(from), after.get(between.len()));
+    let at_an_end = |line: &Line| [begin, end].into_iter().flatten().any(|end| end.t == line.t);
+    let noise = between.iter().filter(|line| matches(&quiet.no, line) && !(run.unordered && at_an_end(line)));
     failures.extend(noise.map(|line| format!("quiet from {:?} to {:?}, but: {line}", quiet.from, quiet.to)));
 }

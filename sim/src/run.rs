@@ -3,10 +3,12 @@
 use crate::transcript::Line;
 
 /// What a scenario came to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Run {
     /// The transcript.
     pub lines: Vec<Line>,
+    /// Whether the order of lines within one millisecond says nothing: tasks made them.
+    pub unordered: bool,
     /// Live processes of the session at the end.
     pub live: usize,
     /// Processes of the system at the end, descendants included.
@@ -23,6 +25,40 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Virtual milliseconds.
     pub took: u64,
+}
+
+impl Run {
+    /// The transcript without what says nothing: the order inside one millisecond, and how many pieces output came in
+    /// within it.
+    pub fn canonical(&self) -> Vec<Line> {
+        let mut lines = self.joined();
+        lines.sort_by_cached_key(|line| (line.t, line.to_string()));
+        lines
+    }
+
+    /// The transcript with all output of one process within one millisecond as one line, at the place of the first.
+    pub(crate) fn joined(&self) -> Vec<Line> {
+        let mut joined: Vec<Line> = Vec::with_capacity(self.lines.len());
+        for line in &self.lines {
+            let goes_on = |before: &&mut Line| {
+                before.kind == "output"
+                    && before.who == line.who
+                    && before.get("n") == line.get("n")
+                    && before.get("to") == line.get("from")
+            };
+            let of_same = |before: &&mut Line| before.t == line.t;
+            let before = if line.kind == "output" {
+                joined.iter_mut().rev().take_while(of_same).find(goes_on)
+            } else {
+                None
+            };
+            match before.and_then(|before| before.keys.iter_mut().find(|(key, _)| *key == "to")) {
+                Some((_, to)) => *to = line.get("to").unwrap_or_default().into(),
+                None => joined.push(line.clone()),
+            }
+        }
+        joined
+    }
 }
 
 /// A caller's step that was done.

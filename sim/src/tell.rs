@@ -18,7 +18,8 @@ use unified_exec::core::spawn::SpawnError;
 
 use crate::transcript::Word;
 
-type Keys = Vec<(&'static str, Word)>;
+/// What a line says.
+pub(crate) type Keys = Vec<(&'static str, Word)>;
 
 /// The question that a feed event is about.
 pub(crate) const fn question(kind: &FeedKind) -> Option<&Question> {
@@ -165,6 +166,11 @@ pub(crate) fn connection(to: String, answer: &Result<Arc<Egress>, ConnectionRefu
         Err(ConnectionRefused::Gone) => "gone",
     };
     vec![("to", to.into()), ("answer", answer.into())]
+}
+
+/// What the answer to a call on a session that is over says.
+pub(crate) fn session_gone() -> Keys {
+    vec![("error", "session_gone".into())]
 }
 
 /// What an answer says.

@@ -3,25 +3,28 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::model;
 use crate::run::Run;
 use crate::scenario::Scenario;
+use crate::{host_tier, model};
 
 /// How much of the product runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// L0: the core alone, over a model of the world.
     Core,
+    /// L1: the host with its tasks, over children that play the scenario.
+    Host,
 }
 
 impl Tier {
     /// Every tier that a scenario can be played on, fastest first.
-    pub const ALL: [Self; 1] = [Self::Core];
+    pub const ALL: [Self; 2] = [Self::Core, Self::Host];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Core => "L0",
+            Self::Host => "L1",
         }
     }
 }
@@ -42,9 +45,15 @@ impl FromStr for Tier {
     }
 }
 
-/// Plays a scenario from its start to its end.
+/// Plays a scenario from its start to its end, by the scheduler of seed 0.
 pub fn play(scenario: &Scenario, tier: Tier) -> Run {
+    play_seeded(scenario, tier, 0)
+}
+
+/// Plays a scenario by a scheduler of this seed, where there is one.
+pub fn play_seeded(scenario: &Scenario, tier: Tier, scheduler: u64) -> Run {
     match tier {
         Tier::Core => model::play(scenario),
+        Tier::Host => host_tier::play(scenario, scheduler),
     }
 }

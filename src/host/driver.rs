@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use super::board::Board;
@@ -38,6 +38,10 @@ const EVENTS_BOUND: usize = 256;
 const CALLS_BOUND: usize = 64;
 /// Inputs taken in one turn before deadlines are looked at again.
 const INPUTS_PER_TURN: usize = 64;
+
+/// Rounds of everybody who is ready to run that bring nothing new, before a deadline counts as alone at its instant: one
+/// for those who were woken with it, one for those whom they woke.
+const QUIET_ROUNDS: usize = 2;
 
 /// What comes from the driver's own tasks.
 #[derive(Debug)]
@@ -154,6 +158,7 @@ pub(super) struct Driver {
     ports: Ports,
     /// The owner's rules for connections that the session knows of.
     owner_network: Option<Arc<[NetworkRule]>>,
+    rules_changed: Option<watch::Receiver<()>>,
     pending: Pending,
     /// Counts the connections of its children.
     connections: Arc<AtomicU64>,
@@ -172,6 +177,7 @@ enum Turn {
     Happened(Happened),
     Asked(Asked),
     Noticed,
+    RulesChanged,
     Deadline,
     /// Every handle is gone.
     Over,
@@ -191,12 +197,14 @@ impl Driver {
         let feed = Arc::new(Feed::default());
         let lines = Lines { asked: asked_tx, notices: Arc::clone(&notices), feed: Arc::clone(&feed) };
         let (callers, processes, watches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let rules_changed = ports.rulebook.changes();
         let driver = Self {
             session,
             identity,
             clock,
             ports,
             owner_network,
+            rules_changed,
             pending: Pending::default(),
             connections: Arc::default(),
             events,
@@ -223,17 +231,18 @@ impl Driver {
                         self.on_notice(notice);
                     }
                 }
+                Turn::RulesChanged => self.look_at_owner_network(),
                 Turn::Deadline => {}
                 Turn::Over => break,
             }
-            // What has happened by now comes before a deadline that has passed by now, whatever this turn was about.
             for _ in 0..INPUTS_PER_TURN {
                 let Ok(happened) = self.happened.try_recv() else { break };
                 self.on_happened(happened);
             }
-            let now = self.clock.now();
-            if self.session.next_deadline().is_some_and(|due| due <= now) {
-                self.session.on_deadline(now);
+            if self.is_due() {
+                self.let_others_go_first().await;
+                self.look_at_owner_network();
+                self.session.on_deadline(self.clock.now());
                 self.perform();
             }
         }
@@ -244,6 +253,43 @@ impl Driver {
         }
     }
 
+    fn is_due(&self) -> bool {
+        let now = self.clock.now();
+        self.session.next_deadline().is_some_and(|due| due <= now)
+    }
+
+    /// What has happened, and what was asked, by the instant of a deadline comes before it: a child that ends at that
+    /// instant is ready to be heard of, but whoever hears of it and tells may not have had a turn yet.
+    async fn let_others_go_first(&mut self) {
+        let mut quiet = 0;
+        for _ in 0..INPUTS_PER_TURN {
+            tokio::task::yield_now().await;
+            quiet = if self.take_what_is_ready() { 0 } else { quiet + 1 };
+            if quiet == QUIET_ROUNDS {
+                return;
+            }
+        }
+    }
+
+    /// Takes inputs that are there already, in the order of [`Self::next`]; answers whether there were any.
+    fn take_what_is_ready(&mut self) -> bool {
+        let mut took = false;
+        for _ in 0..INPUTS_PER_TURN {
+            let notices = self.notices.take();
+            if let Ok(happened) = self.happened.try_recv() {
+                self.on_happened(happened);
+            } else if notices.is_empty() {
+                let Ok(asked) = self.asked.try_recv() else { break };
+                self.on_asked(asked);
+            }
+            for notice in notices {
+                self.on_notice(notice);
+            }
+            took = true;
+        }
+        took
+    }
+
     async fn next(&mut self) -> Turn {
         let due = self.session.next_deadline().map(|due| self.clock.to_tokio(due));
         tokio::select! {
@@ -251,6 +297,7 @@ impl Driver {
             // client has read, or left, is known before what it asks next.
             biased;
             Some(happened) = self.happened.recv() => Turn::Happened(happened),
+            () = changed(&mut self.rules_changed) => Turn::RulesChanged,
             () = self.notices.some.notified() => Turn::Noticed,
             asked = self.asked.recv() => asked.map_or(Turn::Over, Turn::Asked),
             () = sleep_until(due) => Turn::Deadline,
@@ -261,7 +308,6 @@ impl Driver {
         let event = match happened {
             Happened::Event(event) => Some(event),
             Happened::Connecting { process, connection, to, reply } => {
-                self.look_at_owner_network();
                 Some(self.connecting(process, connection, to, reply))
             }
             Happened::Grown { process, attempt } => self.look_at_log(process, attempt),
@@ -270,6 +316,8 @@ impl Driver {
             }
         };
         if let Some(event) = event {
+            // An end may be judged, and a review may be the last word.
+            self.look_at_owner_network();
             self.let_go(&event);
             self.session.on_event(self.clock.now(), event);
             self.perform();
@@ -396,6 +444,18 @@ impl Driver {
     fn running(&self, process: ProcessId) -> Option<&Running> {
         self.latest(process)?.running.as_ref()
     }
+}
+
+/// Resolves when it is told that rules may have changed.
+async fn changed(rules: &mut Option<watch::Receiver<()>>) {
+    if let Some(changes) = rules
+        && changes.changed().await.is_ok()
+    {
+        return;
+    }
+    // Whoever could change them is gone.
+    *rules = None;
+    std::future::pending().await
 }
 
 async fn sleep_until(due: Option<tokio::time::Instant>) {

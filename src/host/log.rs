@@ -239,6 +239,11 @@ impl LogReader {
         self.cursor
     }
 
+    /// The offset after the last byte of the log.
+    pub fn end(&self) -> u64 {
+        self.log.end()
+    }
+
     /// Whether there is something that the reader has not got.
     pub fn lags(&self) -> bool {
         self.cursor < self.log.end()

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
+use tokio::sync::watch;
 
 use crate::core::approval::{Question, Review};
 use crate::core::command::TerminalSize;
@@ -37,6 +38,11 @@ pub trait Rulebook: Send + Sync + fmt::Debug {
 
     /// The rules for connections that the server's owner set and no session may loosen; `None` if there are none.
     fn owner_network(&self) -> Option<Arc<[NetworkRule]>>;
+
+    /// Where it is told that [`Self::owner_network`] may have changed; `None` if it never does.
+    fn changes(&self) -> Option<watch::Receiver<()>> {
+        None
+    }
 
     /// Adds a rule that allows commands which begin with these words, so that the next [`Self::assess`] knows it.
     fn allow(&self, words: Vec<String>) -> BoxFuture<Result<(), AddRuleError>>;

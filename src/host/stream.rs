@@ -137,6 +137,10 @@ pub struct CallStream {
     guard: CallGuard,
     options: StreamOptions,
     reading: Option<(ProcessId, AttemptNumber, LogReader)>,
+    /// How far output of the attempt before was handed out: if the next one cannot be started, it is the one that counts.
+    read_before: Option<(AttemptNumber, u64)>,
+    /// An update that waits until output before it, up to this offset, has been handed out.
+    held: Option<(Update, u64)>,
     /// What a start must still tell before output of an attempt may be handed out; absent where nothing is started.
     announced: Option<Announced>,
     /// The answer, which waits until all output before it has been handed out.
@@ -174,7 +178,17 @@ impl CallStream {
         guard: CallGuard,
         options: StreamOptions,
     ) -> Self {
-        Self { updates, guard, options, reading: None, announced: None, answered: None, over: false }
+        Self {
+            updates,
+            guard,
+            options,
+            reading: None,
+            read_before: None,
+            held: None,
+            announced: None,
+            answered: None,
+            over: false,
+        }
     }
 
     /// The next thing to see; `None` after the end. Cancel-safe.
@@ -182,6 +196,21 @@ impl CallStream {
         while !self.over {
             if let Some((result, log)) = self.answered.take() {
                 return Some(Ok(self.rest_of(result, log)));
+            }
+            if let Some((update, end)) = self.held.take() {
+                if let Some(item) = self.output_before(end) {
+                    self.held = Some((update, end));
+                    return Some(Ok(item));
+                }
+                match self.take(Some(update)) {
+                    Ok(Some(item)) => return Some(Ok(item)),
+                    Ok(None) => {}
+                    Err(error) => {
+                        self.over = true;
+                        return Some(Err(error));
+                    }
+                }
+                continue;
             }
             let update = match &mut self.reading {
                 // The child writes as soon as it runs, while word of it may still be on the way.
@@ -203,6 +232,16 @@ impl CallStream {
                 }
                 Some(_) | None => self.updates.recv().await,
             };
+            // What the attempt before has said belongs before the news that there is another one.
+            if let Some(Update::AttemptDenied { .. } | Update::Collecting { .. }) = update
+                && let Some((_, attempt, reader)) = &self.reading
+                && self.announced.is_none_or(|announced| announced.covers(*attempt))
+                && reader.lags()
+            {
+                let end = reader.end();
+                self.held = update.map(|update| (update, end));
+                continue;
+            }
             match self.take(update) {
                 Ok(Some(item)) => return Some(Ok(item)),
                 Ok(None) => {}
@@ -220,7 +259,9 @@ impl CallStream {
             None => Err(CallError::SessionGone),
             Some(Update::Collecting { process, attempt, reader }) => {
                 // Without streaming nobody reads, and a reader that blocks would stall the child for ever.
-                self.reading = self.options.output.then_some((process, attempt, reader));
+                let next = self.options.output.then_some((process, attempt, reader));
+                let before = std::mem::replace(&mut self.reading, next);
+                self.read_before = before.map(|(_, attempt, reader)| (attempt, reader.cursor()));
                 Ok(None)
             }
             Some(Update::Asking { question }) => Ok(Some(Item::Asking { question })),
@@ -257,8 +298,20 @@ impl CallStream {
         }
     }
 
+    /// The next output of what is being read, before `end`.
+    fn output_before(&mut self, end: u64) -> Option<Item> {
+        let (_, attempt, reader) = self.reading.as_mut()?;
+        let left = end.checked_sub(reader.cursor()).filter(|left| *left > 0)?;
+        let left = usize::try_from(left).unwrap_or(usize::MAX).min(self.options.frame_bytes_max);
+        match reader.try_next(left)? {
+            Next::Piece(piece) => Some(Item::Output { attempt: *attempt, piece }),
+            Next::Gap(gap) => Some(Item::Gap { attempt: *attempt, gap }),
+            Next::Closed(_) => None,
+        }
+    }
+
     /// The reader of the result's range: the one that has been reading, or, for an answer that was remembered, one
-    /// from the start of the range.
+    /// from the start of the range. What was handed out already is not read again.
     fn reader_for(
         &mut self,
         result: &CallResult,
@@ -269,26 +322,19 @@ impl CallStream {
         }
         match self.reading.take() {
             Some(reading) if reading.1 == result.attempt => Some(reading),
-            _ => log.map(|log| (result.process, result.attempt, log.reader(result.from, self.options.flow))),
+            _ => {
+                let read = self.read_before.filter(|(attempt, _)| *attempt == result.attempt);
+                let from = read.map_or(result.from, |(_, cursor)| cursor.max(result.from));
+                log.map(|log| (result.process, result.attempt, log.reader(from, self.options.flow)))
+            }
         }
     }
 
     /// What is left of the output that belongs to the answer, then the answer.
     fn rest_of(&mut self, result: CallResult, log: Option<Arc<OutputLog>>) -> Item {
-        if let Some((_, attempt, reader)) = &mut self.reading
-            && reader.cursor() < result.next
-        {
-            let attempt = *attempt;
-            let left = usize::try_from(result.next - reader.cursor()).unwrap_or(usize::MAX);
-            let item = match reader.try_next(left.min(self.options.frame_bytes_max)) {
-                Some(Next::Piece(piece)) => Some(Item::Output { attempt, piece }),
-                Some(Next::Gap(gap)) => Some(Item::Gap { attempt, gap }),
-                Some(Next::Closed(_)) | None => None,
-            };
-            if let Some(item) = item {
-                self.answered = Some((result, log));
-                return item;
-            }
+        if let Some(item) = self.output_before(result.next) {
+            self.answered = Some((result, log));
+            return item;
         }
         self.finish(result, log)
     }

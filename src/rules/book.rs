@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::append::{self, Attempt};
 use super::place::RulesError;
 use super::set::{Origin, Set};
@@ -34,6 +36,7 @@ pub struct Book(Arc<Shared>);
 pub(super) struct Shared {
     pub(super) sources: Sources,
     current: RwLock<Arc<Set>>,
+    changed: watch::Sender<()>,
     /// Whoever reads files holds this; who asks what the rules say never does.
     slots: Mutex<Vec<Slot>>,
 }
@@ -56,7 +59,8 @@ impl Book {
         };
         let slots: Vec<Slot> = sources.layers().into_iter().map(read).collect::<Result<_, RulesError>>()?;
         let current = RwLock::new(Arc::new(set(&slots)));
-        Ok(Self(Arc::new(Shared { sources, current, slots: Mutex::new(slots) })))
+        let changed = watch::Sender::new(());
+        Ok(Self(Arc::new(Shared { sources, current, changed, slots: Mutex::new(slots) })))
     }
 
     /// What the rules say of a command, however long it is. Blocks.
@@ -138,6 +142,7 @@ impl Shared {
 
     pub(super) fn adopt(&self, slots: &[Slot]) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set(slots));
+        self.changed.send_replace(());
     }
 
     fn current(&self) -> Arc<Set> {
@@ -169,6 +174,10 @@ impl Rulebook for Book {
 
     fn owner_network(&self) -> Option<Arc<[NetworkRule]>> {
         self.0.current().network()
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<()>> {
+        Some(self.0.changed.subscribe())
     }
 
     fn allow(&self, words: Vec<String>) -> BoxFuture<Result<(), AddRuleError>> {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use sim::{Tier, play, violations};
+use sim::{Tier, play_seeded, violations};
 
 use super::Failure;
 use super::source::Source;
@@ -14,6 +14,9 @@ pub(crate) struct Args {
     /// How much of the product runs
     #[arg(long, default_value_t = Tier::Core)]
     tier: Tier,
+    /// Play by the scheduler of this seed
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    scheduler: u64,
     /// Print the scenario itself first, as a file
     #[arg(long)]
     scenario: bool,
@@ -25,7 +28,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
             if args.scenario {
                 writeln!(out, "{scenario}")?;
             }
-            let run = play(&scenario, args.tier);
+            let run = play_seeded(&scenario, args.tier, args.scheduler);
             for line in &run.lines {
                 writeln!(out, "{line}")?;
             }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
-use sim::{Scenario, Tier, judge, play};
+use sim::{Scenario, Tier, judge, play_all};
 
 use super::junit::Junit;
 use super::{Failure, scenario_files, stem};
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// How much of the product runs
     #[arg(long, default_value_t = Tier::Core)]
     tier: Tier,
+    /// Play each by the schedulers of so many seeds; what differs between them is a race
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    scheduler_seeds: u64,
     /// Only scenarios with this tag; given more than once, with any of them
     #[arg(long, value_name = "TAG")]
     filter: Vec<String>,
@@ -45,8 +48,9 @@ pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
         if !args.filter.is_empty() && !scenario.tags.iter().any(|tag| args.filter.contains(tag)) {
             continue;
         }
-        let run = play(&scenario, args.tier);
-        let verdict = judge(&scenario, &run);
+        let (run, race) = play_all(&scenario, args.tier, args.scheduler_seeds);
+        let mut verdict = judge(&scenario, &run);
+        verdict.failures.extend(race.iter().map(ToString::to_string));
         let word = if verdict.passed() { "ok" } else { "FAIL" };
         let (name, title) = (stem(file), &scenario.title);
         writeln!(out, "{word:<6} {:>6} {:>10}  {name}: {title}", run.lines.len(), run.took)?;
@@ -58,8 +62,12 @@ pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
                 let _ = writeln!(details, "  ! {failure}");
             }
             let _ = write!(details, "{}", verdict.comparison);
+            let seeds = match &race {
+                Some(race) => format!(" --scheduler-seeds {}", race.seed + 1),
+                None => String::new(),
+            };
             let (tier, file) = (args.tier, file.display());
-            let _ = writeln!(details, "  reproduce: cargo run -p sim -- run --tier {tier} {file}");
+            let _ = writeln!(details, "  reproduce: cargo run -p sim -- run --tier {tier}{seeds} {file}");
             out.write_all(details.as_bytes())?;
         }
         junit.played(file, title, run.took, &details);

@@ -75,6 +75,7 @@ const ERRORS: &[&str] = &[
     "reviewer_missing",
     "revision_changed",
     "cwd_held",
+    "session_gone",
 ];
 const CAUSES: &[&str] =
     &["rule", "rule_prompt", "danger", "escalation", "owner_network", "unsandboxed", "deny_read"];

@@ -319,11 +319,12 @@ impl<'a> World<'a> {
             broken: self.broken,
             missed: self.missed,
             steps: self.steps,
+            unordered: false,
         }
     }
 }
 
-fn spawn_error(failure: SpawnFailure, plan: &SpawnPlan) -> SpawnError {
+pub(crate) fn spawn_error(failure: SpawnFailure, plan: &SpawnPlan) -> SpawnError {
     let program = plan.argv.first().cloned().unwrap_or_default();
     match failure {
         SpawnFailure::ProgramMissing => SpawnError::ProgramMissing { program },

@@ -121,7 +121,7 @@ impl World<'_> {
         process.and_then(|process| self.starters.get(&process)).cloned().unwrap_or(Word::const_new("-"))
     }
 
-    fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) {
+    pub(crate) fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) {
         let line = Line::new(self.now.as_nanos() / 1_000_000, who, kind, keys);
         self.fire(&line);
         self.lines.push(line);

@@ -9,6 +9,7 @@ use crate::model::World;
 use crate::run::Step;
 use crate::scenario::service::rules;
 use crate::scenario::{Op, When};
+use crate::tell;
 use crate::transcript::Word;
 
 /// Calls that the world makes to know more have ids from here on.
@@ -30,6 +31,11 @@ impl World<'_> {
                 }
             },
         };
+        if self.session.is_over() && !matches!(when.op, Op::Disconnect | Op::OwnerNetwork) {
+            let name = when.call.as_deref().unwrap_or("-");
+            self.line(name, "answer", tell::session_gone());
+            return;
+        }
         let call = match when.op {
             Op::Disconnect => return self.disconnect(when),
             Op::OwnerNetwork => {

@@ -9,7 +9,7 @@ use crate::core::limits::TOMBSTONE_BYTES;
 use crate::core::session::{
     Answer, Condition, ControlFailure, Effect, Event, Progress, WatchOutcome, WriteOutcome,
 };
-use crate::core::spawn::SpawnPlan;
+use crate::core::spawn::{Descendant, SpawnPlan};
 use crate::host::log::OutputLog;
 use crate::host::pattern::look_for;
 use crate::host::ports;
@@ -115,8 +115,14 @@ impl Driver {
             return Some(Event::Surveyed { process, alive: Vec::new() });
         };
         let (listing, events) = (running.control.descendants(), self.events.clone());
+        // It is no descendant of itself, and has not been reaped as far as anybody knows.
+        let unreaped = self.session.process(process).filter(|view| view.exit.is_none()).and_then(|view| {
+            let pid = view.attempts.last()?.pid.unwrap_or_default();
+            let program = view.argv.first().map(|program| program.rsplit('/').next().unwrap_or(program));
+            Some(Descendant { pid, name: program.unwrap_or_default().to_owned() })
+        });
         tokio::spawn(async move {
-            let alive = listing.await;
+            let alive = unreaped.into_iter().chain(listing.await).collect();
             events.send(Event::Surveyed { process, alive }.into()).await.ok();
         });
         None

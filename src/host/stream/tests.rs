@@ -68,6 +68,38 @@ async fn start() -> (CallStream, mpsc::Sender<Update>) {
     }
 }
 
+fn denied() -> Update {
+    let Update::AttemptStarted { process, attempt } = started(AttemptNumber::FIRST) else { unreachable!() };
+    Update::AttemptDenied { process, attempt }
+}
+
+async fn started_once(text: &'static str) -> (CallStream, mpsc::Sender<Update>) {
+    let (stream, updates) = start().await;
+    let start = Update::Started { process: process(), argv: vec!["echo".into()], cwd: "/".into() };
+    for update in [collecting(AttemptNumber::FIRST, text), started(AttemptNumber::FIRST), start] {
+        updates.send(update).await.unwrap();
+    }
+    (stream, updates)
+}
+
+/// Words for what comes, until nothing more does.
+async fn seen(stream: &mut CallStream) -> Vec<String> {
+    let mut seen = Vec::new();
+    while let Some(item) = next(stream).await {
+        seen.push(match item {
+            Item::Output { piece, .. } => String::from_utf8(piece.data.to_vec()).unwrap(),
+            Item::AttemptDenied { .. } => "(denied)".into(),
+            Item::AttemptStarted { attempt, .. } => format!("(attempt {})", attempt.number.get()),
+            Item::Result(_) => {
+                seen.push("(result)".into());
+                break;
+            }
+            _ => continue,
+        });
+    }
+    seen
+}
+
 async fn next(stream: &mut CallStream) -> Option<Item> {
     let item = timeout(Duration::from_secs(60), stream.next()).await.ok()?;
     Some(item.unwrap().unwrap())
@@ -91,4 +123,47 @@ async fn a_start_is_told_before_its_output_however_fast_the_child_is() {
     updates.send(started(second)).await.unwrap();
     assert!(matches!(next(&mut stream).await, Some(Item::AttemptStarted { .. })));
     assert!(matches!(next(&mut stream).await, Some(Item::Output { piece, .. }) if piece.data == "two"));
+}
+
+/// A client that is slower than the retry misses nothing of what was denied.
+#[tokio::test(start_paused = true)]
+async fn output_of_the_first_attempt_comes_before_word_of_the_second() {
+    let (mut stream, updates) = started_once("denied").await;
+    for update in [denied(), collecting(AttemptNumber::SECOND, "done"), started(AttemptNumber::SECOND)] {
+        updates.send(update).await.unwrap();
+    }
+    assert_eq!(seen(&mut stream).await, ["(attempt 1)", "denied", "(denied)", "(attempt 2)", "done"]);
+}
+
+/// When there is no second attempt after all, the answer is about the first one, whose output came already.
+#[tokio::test(start_paused = true)]
+async fn output_is_handed_out_once_although_the_second_attempt_does_not_start() {
+    let (mut stream, updates) = started_once("denied").await;
+    assert_eq!(seen(&mut stream).await, ["(attempt 1)", "denied"]);
+    let Update::Collecting { reader, .. } = collecting(AttemptNumber::SECOND, "") else { unreachable!() };
+    let second = Update::Collecting { process: process(), attempt: AttemptNumber::SECOND, reader };
+    let log = Arc::new(OutputLog::new());
+    log.append(Stream::Stdout, Bytes::from_static(b"denied"));
+    log.close();
+    let result = CallResult {
+        process: process(),
+        end: crate::core::session::WaitEnd::Exited,
+        exit: None,
+        attempts: Vec::new(),
+        evidence: None,
+        wall_time: Duration::ZERO,
+        paused: Duration::ZERO,
+        attempt: AttemptNumber::FIRST,
+        from: 0,
+        next: 6,
+        outputs_closed: true,
+        stdin: None,
+        chunk_id: "000000".into(),
+        output_tokens_max: 1_000,
+    };
+    let answer = Update::Answer { answer: Box::new(Answer::Exec(Ok(result))), log: Some(log) };
+    for update in [denied(), second, answer] {
+        updates.send(update).await.unwrap();
+    }
+    assert_eq!(seen(&mut stream).await, ["(denied)", "(result)"]);
 }

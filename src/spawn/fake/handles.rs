@@ -52,11 +52,7 @@ impl Control for FakeControl {
     }
 
     fn tree_gone(&self) -> BoxFuture<()> {
-        let mut gone = self.0.gone.subscribe();
-        Box::pin(async move {
-            // It cannot fail before it is true: the task that plays the script holds the sender.
-            let _ = gone.wait_for(|gone| *gone).await;
-        })
+        Box::pin(self.0.tree_gone())
     }
 
     fn descendants(&self) -> BoxFuture<Vec<Descendant>> {
@@ -79,7 +75,7 @@ pub(super) struct FakeStdin(pub(super) Arc<Child>);
 impl Stdin for FakeStdin {
     fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.0.state();
-        if state.ended {
+        if state.ended || state.input_closed {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let length = PIPE_BYTES.saturating_sub(state.input.len()).min(data.len());
@@ -94,6 +90,10 @@ impl Stdin for FakeStdin {
             state.input_ended |= taken.contains(&END_OF_INPUT);
         } else {
             state.input.extend_from_slice(taken);
+        }
+        self.0.consume(&mut state);
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
         }
         drop(state);
         if self.0.is_terminal && taken.contains(&INTERRUPT) {
@@ -130,6 +130,10 @@ impl Output for FakeOutput {
             into.extend_from_slice(&bytes.split_to(length));
             if bytes.is_empty() {
                 state.output.pop_front();
+            }
+            self.0.consume(&mut state);
+            if let Some(writer) = state.writer.take() {
+                writer.wake();
             }
             drop(state);
             self.0.changed.notify_one();

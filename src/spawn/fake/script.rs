@@ -1,5 +1,6 @@
 //! What a fake child does, as data.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use crate::core::spawn::SpawnError;
 pub struct Script {
     pub(super) starts_after: Duration,
     pub(super) fails: Option<SpawnError>,
+    pub(super) confined: bool,
     pub(super) steps: Vec<Step>,
 }
 
@@ -33,6 +35,18 @@ impl Script {
     pub const fn starts_after(mut self, starts_after: Duration) -> Self {
         self.starts_after = starts_after;
         self
+    }
+
+    /// Any sandbox holds it: what one would refuse it is in the script.
+    #[must_use]
+    pub const fn confined(mut self) -> Self {
+        self.confined = true;
+        self
+    }
+
+    /// Whether it asks for connections.
+    pub(super) fn connects(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.act, Act::Connect { .. }))
     }
 
     /// The next thing it does, this long after the one before is done.
@@ -77,19 +91,49 @@ pub enum Act {
     Out(Stream, Bytes),
     /// Ends. Its outputs close with it, unless a descendant holds them.
     Exit(ExitStatus),
+    /// Ends otherwise than at once and with everything.
+    End(End),
     /// Closes its own outputs and lives on. A terminal stays open all the same, as the server holds it.
     CloseOutputs,
     /// Plays these steps whenever the signal comes; none ignores it. KILL cannot be caught.
     OnSignal(Signal, Vec<Step>),
+    /// Does nothing more, and takes no signal but KILL.
+    Hang,
+    /// From now on not even KILL ends it, as a process that is stuck in the kernel.
+    Stick,
     /// Copies its input to its output until the input ends.
     Echo,
+    /// Copies its input to its output from now on, while it goes on.
+    Mirror,
+    /// Reads so many bytes of its input as they come, while it goes on.
+    Take(u64),
+    /// Closes its input: nothing more can be written to it.
+    CloseInput,
+    /// Asks for a connection through the proxy, while it goes on. See [`FakeProxy`](super::FakeProxy).
+    Connect {
+        /// Where to: a name or an address.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
     /// Waits for a line of input, or its end.
     ReadLine,
     /// Starts a descendant.
     Fork(Fork),
 }
 
-/// A descendant of a fake child.
+/// An end with something after it.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// How it ends.
+    pub status: ExitStatus,
+    /// How much later than it happens the reaper tells of it.
+    pub late: Duration,
+    /// Output that is still on its way, and keeps the outputs open until it has come. The first counts from the end.
+    pub on_the_way: Vec<Step>,
+}
+
+/// A descendant of a fake child. It ignores what its parent ignores when it is started.
 #[derive(Clone, Debug)]
 pub struct Fork {
     /// Its name.
@@ -102,11 +146,20 @@ pub struct Fork {
     pub left_group: bool,
     /// Whether not even KILL ends it, as a process that hangs in the kernel.
     pub unkillable: bool,
+    /// Signals that do not end it.
+    pub ignores: BTreeSet<Signal>,
 }
 
 impl Fork {
     /// A descendant in the group that lives until it is killed and holds nothing.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), lives: None, holds_outputs: false, left_group: false, unkillable: false }
+        Self {
+            name: name.into(),
+            lives: None,
+            holds_outputs: false,
+            left_group: false,
+            unkillable: false,
+            ignores: BTreeSet::new(),
+        }
     }
 }
