@@ -54,7 +54,7 @@ pub fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     let expect = &scenario.expect;
     let mut failures = run.broken.clone();
     if !scenario.loose {
-        failures.extend(run.missed.iter().cloned());
+        failures.extend(run.missed.iter().map(|missed| missed.words(scenario)));
     }
     let found = violations(scenario, run).into_iter().filter(|found| found.property != BROKEN);
     failures.extend(found.map(|found| format!("{}: {}", found.property, found.what)));

@@ -33,8 +33,7 @@ fn answered_once(facts: &Facts<'_>, found: &mut Found) {
             found.push(format!("{} was answered {} times", call.name, call.answers.len()));
         }
         let waits = facts.run.waiting.iter().any(|waiting| waiting == call.name);
-        let missed =
-            facts.run.missed.iter().any(|missed| missed.starts_with(&format!("step {}:", call.step + 1)));
+        let missed = facts.run.missed.iter().any(|missed| missed.step == call.step);
         if call.done.is_some() && call.answers.is_empty() && !call.dropped && !waits && !missed {
             found.push(format!("{} was neither answered nor waits", call.name));
         }
