@@ -21,3 +21,5 @@ pub mod proxy;
 pub mod rules;
 #[cfg(feature = "spawn")]
 pub mod spawn;
+#[cfg(feature = "telemetry")]
+pub mod telemetry;

@@ -81,6 +81,18 @@ const RULES: &[Rule] = &[
         reason: "the record is told what happened, and knows nobody who makes it happen",
     },
     Rule {
+        folder: "src/telemetry",
+        forbidden: &[
+            "crate::spawn",
+            "crate::proxy",
+            "crate::rules",
+            "crate::audit",
+            "crate::cli",
+            "crate::config",
+        ],
+        reason: "telemetry sees what goes into sessions and calls and what comes out, and is asked by nobody",
+    },
+    Rule {
         folder: "src/proxy",
         forbidden: &[
             "tonic",

@@ -25,6 +25,7 @@ mod tell;
 mod tier;
 mod timeline;
 mod transcript;
+mod wire;
 
 pub use explain::{ExplainError, explain};
 pub use judge::{Verdict, judge};

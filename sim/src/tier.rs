@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::run::Run;
 use crate::scenario::Scenario;
-use crate::{host_tier, model};
+use crate::{host_tier, model, wire};
 
 /// How much of the product runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,17 +14,20 @@ pub enum Tier {
     Core,
     /// L1: the host with its tasks, over children that play the scenario.
     Host,
+    /// L2: the same behind the gRPC edge, with clients of the wire.
+    Wire,
 }
 
 impl Tier {
     /// Every tier that a scenario can be played on, fastest first.
-    pub const ALL: [Self; 2] = [Self::Core, Self::Host];
+    pub const ALL: [Self; 3] = [Self::Core, Self::Host, Self::Wire];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Core => "L0",
             Self::Host => "L1",
+            Self::Wire => "L2",
         }
     }
 }
@@ -55,5 +58,6 @@ pub fn play_seeded(scenario: &Scenario, tier: Tier, scheduler: u64) -> Run {
     match tier {
         Tier::Core => model::play(scenario),
         Tier::Host => host_tier::play(scenario, scheduler),
+        Tier::Wire => wire::play(scenario, scheduler),
     }
 }

@@ -42,6 +42,9 @@ impl fmt::Display for Line {
     }
 }
 
+/// A value that a tier does not tell: equal to anything.
+const UNTOLD: &str = "?";
+
 /// What a line must look like; keys that are not named may have any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
@@ -139,7 +142,10 @@ impl Pattern {
     pub fn matches(&self, line: &Line) -> bool {
         (self.who == "*" || self.who == line.who)
             && (self.kind == "*" || self.kind == line.kind)
-            && self.keys.iter().all(|(key, value)| line.get(key) == Some(value))
+            && self
+                .keys
+                .iter()
+                .all(|(key, value)| line.get(key).is_some_and(|said| said == value || said == UNTOLD))
     }
 }
 

@@ -9,8 +9,8 @@ use std::process::Command;
 use sim::{Scenario, Tier, judge, play, play_all};
 
 /// Tiers whose tasks a scheduler orders.
-const TIERS: [Tier; 1] = [Tier::Host];
-const SEEDS: u64 = 4;
+const TIERS: [Tier; 2] = [Tier::Host, Tier::Wire];
+const SEEDS: u64 = 3;
 
 fn scenarios() -> Vec<(PathBuf, Scenario)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");

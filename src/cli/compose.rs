@@ -21,6 +21,7 @@ use crate::host::rulebooks::NoRules;
 use crate::host::{Host, Ports, Settings};
 use crate::proxy::AllowListProxy;
 use crate::rules::{Book, Sources};
+use crate::telemetry::Observability;
 
 /// For whom a server works.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub(super) enum Purpose {
         hidden: Vec<PathBuf>,
         /// Where what happens is recorded.
         audit: Option<AuditLog>,
+        /// Traces and metrics.
+        telemetry: Option<Observability>,
     },
 }
 
@@ -45,12 +48,12 @@ pub(super) fn edge(config: &Config, purpose: Purpose) -> Result<Edge, Failure> {
 pub(super) fn with_spawner(config: &Config, purpose: Purpose) -> Result<(Edge, Arc<dyn Spawner>), Failure> {
     let inherited = environment();
     let clock = Clock::start();
-    let (rulebook, apart, audit) = match purpose {
-        Purpose::Own => (Arc::new(NoRules) as Arc<dyn Rulebook>, Apart::default(), None),
-        Purpose::Others { hidden, audit } => {
+    let (rulebook, apart, audit, telemetry) = match purpose {
+        Purpose::Own => (Arc::new(NoRules) as Arc<dyn Rulebook>, Apart::default(), None, None),
+        Purpose::Others { hidden, audit, telemetry } => {
             let sources = sources(config, &inherited);
             let guarded = sources.guarded();
-            (rules(sources)?, Apart { hidden, guarded }, audit)
+            (rules(sources)?, Apart { hidden, guarded }, audit, telemetry)
         }
     };
     let spawner = spawner(clock, apart)?;
@@ -67,6 +70,9 @@ pub(super) fn with_spawner(config: &Config, purpose: Purpose) -> Result<(Edge, A
     if let Some(audit) = audit {
         ports.audit = Arc::new(audit);
     }
+    if let Some(telemetry) = &telemetry {
+        ports.telemetry = Arc::new(telemetry.clone());
+    }
     settings
         .rights
         .check(ports.reviewer.is_automatic())
@@ -75,6 +81,9 @@ pub(super) fn with_spawner(config: &Config, purpose: Purpose) -> Result<(Edge, A
     let mut options = EdgeOptions::new(SessionDefaults { settings, ceiling, agent_ceiling });
     options.allowed_origins.clone_from(&config.listen.allowed_origins);
     options.drain = config.server.drain();
+    if let Some(telemetry) = telemetry {
+        options.telemetry = Arc::new(telemetry);
+    }
     Ok((Edge::new(host, options), spawner))
 }
 

@@ -78,9 +78,9 @@ fn dispatch(Cli { global, command }: Cli) -> Result<u8, Failure> {
             code
         }
         Command::Client(command) => {
-            if let Ok(filter) = std::env::var("UEXEC_LOG") {
-                logging::start(&Logging { filter, ..Logging::default() })?;
-            }
+            let filter = std::env::var("UEXEC_LOG").ok();
+            let logging = filter.map(|filter| Logging { filter, ..Logging::default() });
+            let _log = logging.map(|logging| logging::start(&logging, None)).transpose()?;
             let runtime = runtime(Config::default().server.worker_threads.as_usize())?;
             let code = runtime.block_on(client(&global, command));
             // Not waited for: a thread may be reading a stdin on which nobody types any more.

@@ -21,6 +21,7 @@ mod rules;
 mod server;
 mod session;
 mod shell;
+mod telemetry;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,7 @@ pub use rules::Rules;
 pub use server::Server;
 pub use session::Session;
 pub use shell::detect as detect_shell;
+pub use telemetry::{OtlpProtocol, Telemetry};
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,6 +64,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is logged, and how.
     pub logging: Logging,
+    /// Traces and metrics.
+    pub telemetry: Telemetry,
 }
 
 impl Config {

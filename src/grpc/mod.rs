@@ -23,6 +23,8 @@ mod stream;
 pub mod tls;
 mod trace;
 
+pub use trace::{RpcTelemetry, code_name, untraced};
+
 /// Messages and services of `unified_exec.v1`, generated from `proto/`.
 pub mod pb {
     #![expect(

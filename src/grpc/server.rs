@@ -11,7 +11,7 @@
 use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -28,6 +28,7 @@ use super::door::Door;
 use super::health;
 use super::listen::Socket;
 use super::tls::Tls;
+use super::trace::{OnlyNames, RpcTelemetry};
 use super::{pb, services};
 use crate::core::policy::Rights;
 use crate::host::{Host, Settings};
@@ -70,15 +71,18 @@ pub struct EdgeOptions {
     pub allowed_origins: Vec<String>,
     /// How long a shutdown waits for processes and connections to end before it drops them.
     pub drain: Duration,
+    /// Sees the calls.
+    pub telemetry: Arc<dyn RpcTelemetry>,
 }
 
 impl EdgeOptions {
     /// Time that [`EdgeOptions::new`] gives a shutdown: the kill ladder takes up to 3 s, streams need a moment after it.
     pub const DRAIN_DEFAULT: Duration = Duration::from_secs(10);
 
-    /// With these sessions, no web page, and the default drain time.
+    /// With these sessions, no web page, the default drain time, and nobody who counts calls.
     pub fn new(defaults: SessionDefaults) -> Self {
-        Self { defaults, allowed_origins: Vec::new(), drain: Self::DRAIN_DEFAULT }
+        let telemetry = Arc::new(OnlyNames);
+        Self { defaults, allowed_origins: Vec::new(), drain: Self::DRAIN_DEFAULT, telemetry }
     }
 }
 
@@ -123,8 +127,8 @@ impl Edge {
     pub fn new(host: Host, options: EdgeOptions) -> Self {
         let ending = Ending::default();
         let (health, health_service) = health::service(&SERVICES, ending.closing.clone());
-        let routes = Routes::new(health_service);
-        let routes = services::add(add_reflection(routes), &host, &options.defaults).prepare();
+        let routes = reflection().add_service(health_service);
+        let routes = services::add(routes, &host, &options.defaults, &options.telemetry).prepare();
         let access = Arc::new(Access::new(options.allowed_origins));
         Self(Arc::new(Inner { host, routes, access, health, ending, drain: options.drain }))
     }
@@ -203,6 +207,12 @@ impl Edge {
     fn door(&self, entry: Entry) -> Door {
         Door::new(self.0.routes.clone(), Arc::clone(&self.0.access), entry)
     }
+}
+
+/// Reflection, made once for all servers of the program: descriptors take milliseconds to read.
+fn reflection() -> Routes {
+    static ROUTES: OnceLock<Routes> = OnceLock::new();
+    ROUTES.get_or_init(|| add_reflection(Routes::default())).clone()
 }
 
 /// Both versions: older tools still ask for v1alpha.

@@ -1,5 +1,7 @@
 //! The services of the contract, put together.
 
+use std::sync::Arc;
+
 use tonic::service::Routes;
 
 use super::approval_service::ApprovalApi;
@@ -12,15 +14,23 @@ use super::pb::session_service_server::SessionServiceServer;
 use super::server::SessionDefaults;
 use super::session_service::SessionApi;
 use super::shared::Shared;
-use super::trace::Traced;
+use super::trace::{Methods, RpcTelemetry, Traced};
 use crate::host::Host;
 
 /// Adds the services of `host`, whose callers the door has put into their requests.
-pub(super) fn add(routes: Routes, host: &Host, defaults: &SessionDefaults) -> Routes {
+pub(super) fn add(
+    routes: Routes,
+    host: &Host,
+    defaults: &SessionDefaults,
+    telemetry: &Arc<dyn RpcTelemetry>,
+) -> Routes {
+    fn traced<S>(service: S, telemetry: &Arc<dyn RpcTelemetry>) -> Traced<S> {
+        Traced { service, methods: Methods::of_contract(), telemetry: Arc::clone(telemetry) }
+    }
     let shared = Shared::new(host.clone(), defaults.clone());
     routes
-        .add_service(Traced(SessionServiceServer::new(SessionApi::new(shared.clone()))))
-        .add_service(Traced(ExecServiceServer::new(ExecApi::new(shared.clone()))))
-        .add_service(Traced(EnvironmentServiceServer::new(EnvironmentApi::new(shared.clone()))))
-        .add_service(Traced(ApprovalServiceServer::new(ApprovalApi::new(shared))))
+        .add_service(traced(SessionServiceServer::new(SessionApi::new(shared.clone())), telemetry))
+        .add_service(traced(ExecServiceServer::new(ExecApi::new(shared.clone())), telemetry))
+        .add_service(traced(EnvironmentServiceServer::new(EnvironmentApi::new(shared.clone())), telemetry))
+        .add_service(traced(ApprovalServiceServer::new(ApprovalApi::new(shared)), telemetry))
 }

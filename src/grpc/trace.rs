@@ -1,24 +1,67 @@
-//! Trace context (W3C): each call runs in a span that names its caller's trace, or begins one, and its response says
-//! which in `x-trace-id`.
+//! Every call of the contract in a span, from its headers to its last byte, and its end told to whoever counts. Its
+//! response says which trace it belongs to, in `x-trace-id`.
 
+mod body;
+mod context;
+mod method;
+
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use sha2::{Digest as _, Sha256};
+use tonic::Code;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::Service;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub use body::code_name;
+pub(super) use method::Methods;
+
+use body::Watched;
+use context::{begun, of_caller};
+
 const TRACE_ID: HeaderName = HeaderName::from_static("x-trace-id");
 
-/// A service whose calls are traced.
+/// Sees calls, for traces and metrics. Returns at once.
+pub trait RpcTelemetry: Send + Sync + fmt::Debug {
+    /// The span of a call, within its caller's trace if its headers name one, and the id of its trace in 32 hex digits.
+    /// `method` is one of the contract, or `_OTHER`.
+    fn call(&self, method: &'static str, headers: &HeaderMap) -> (Span, String);
+
+    /// A call ended, so long after its headers came. One whose client went away was cancelled.
+    fn ended(&self, method: &'static str, code: Code, took: Duration);
+}
+
+/// Names the traces of callers, and counts nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnlyNames;
+
+/// The span of a call, for logs alone.
+pub fn untraced(method: &'static str, headers: &HeaderMap) -> (Span, String) {
+    let trace = of_caller(headers).unwrap_or_else(begun);
+    (tracing::info_span!("call", method, trace), trace)
+}
+
+impl RpcTelemetry for OnlyNames {
+    fn call(&self, method: &'static str, headers: &HeaderMap) -> (Span, String) {
+        untraced(method, headers)
+    }
+
+    fn ended(&self, _: &'static str, _: Code, _: Duration) {}
+}
+
+/// A service whose calls are seen.
 #[derive(Clone, Debug)]
-pub(super) struct Traced<S>(pub(super) S);
+pub(super) struct Traced<S> {
+    pub(super) service: S,
+    pub(super) methods: Arc<Methods>,
+    pub(super) telemetry: Arc<dyn RpcTelemetry>,
+}
 
 impl<S: NamedService> NamedService for Traced<S> {
     const NAME: &'static str = S::NAME;
@@ -34,71 +77,25 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
+        self.service.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let trace = of_caller(request.headers()).unwrap_or_else(begun);
-        let span = tracing::info_span!("call", method = request.uri().path(), trace);
-        let answer = span.in_scope(|| self.0.call(request));
+        let method = self.methods.known(request.uri().path());
+        let (span, trace) = self.telemetry.call(method, request.headers());
+        let watch = body::Watch::begin(Arc::clone(&self.telemetry), method, span.clone());
+        let answer = span.in_scope(|| self.service.call(request));
         Box::pin(
             async move {
                 let mut response = answer.await?;
                 if let Ok(trace) = HeaderValue::from_str(&trace) {
                     response.headers_mut().insert(TRACE_ID, trace);
                 }
-                Ok(response)
+                let (parts, body) = response.into_parts();
+                let watched = Watched::new(body, watch, &parts.headers);
+                Ok(Response::from_parts(parts, Body::new(watched)))
             }
             .instrument(span),
         )
-    }
-}
-
-/// The trace id of `version-trace-parent-flags`.
-fn of_caller(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(TRACEPARENT)?.to_str().ok()?;
-    let mut parts = text.split('-');
-    let (version, trace, parent) = (parts.next()?, parts.next()?, parts.next()?);
-    let hex = |part: &str, len: usize| {
-        part.len() == len && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let known = hex(version, 2) && version != "ff" && hex(trace, 32) && hex(parent, 16);
-    (known && trace.bytes().any(|byte| byte != b'0')).then(|| trace.to_owned())
-}
-
-/// An id that no other call of this process has, nor one of another process by any likelihood.
-fn begun() -> String {
-    static CALLS: AtomicU64 = AtomicU64::new(0);
-    let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    let digest = Sha256::new()
-        .chain_update(std::process::id().to_be_bytes())
-        .chain_update(std::ptr::from_ref(&CALLS).addr().to_be_bytes())
-        .chain_update(call.to_be_bytes())
-        .finalize();
-    digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trace_is_taken_from_its_caller_or_begun() {
-        let of = |text: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(TRACEPARENT, text.parse().unwrap());
-            of_caller(&headers)
-        };
-        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        assert_eq!(of(&format!("00-{trace}-00f067aa0ba902b7-01")).as_deref(), Some(trace));
-        for wrong in [
-            "",
-            "00",
-            "00-xyz-00f067aa0ba902b7-01",
-            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-        ] {
-            assert_eq!(of(wrong), None, "{wrong}");
-        }
-        assert_ne!(begun(), begun());
     }
 }

@@ -13,13 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
+use tracing::Span;
 
 use super::board::Board;
 use super::clock::Clock;
 use super::feed::Feed;
 use super::handle::Opened;
 use super::log::OutputLog;
-use super::ports::{Control, GateAnswer, Spawned};
+use super::ports::{Control, GateAnswer, SessionTelemetry, Spawned};
 use super::pump::{Order, PUMP_ORDERS_BOUND, Pump};
 use super::registry::{Owner, Ports};
 use super::stream::Update;
@@ -71,8 +72,8 @@ impl From<Event> for Happened {
 #[expect(clippy::large_enum_variant, reason = "moved once, from a channel to its handler")]
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// A call, and where its updates go.
-    Call { id: CallId, call: Call, flow: Flow, updates: mpsc::Sender<Update> },
+    /// A call, where its updates go, and the span that it belongs to.
+    Call { id: CallId, call: Call, flow: Flow, updates: mpsc::Sender<Update>, span: Span },
     /// The log and description of a process.
     Open { process: ProcessId, attempt: Option<AttemptNumber>, reply: oneshot::Sender<Option<Opened>> },
 }
@@ -156,6 +157,7 @@ pub(super) struct Driver {
     identity: Identity,
     clock: Clock,
     ports: Ports,
+    telemetry: Box<dyn SessionTelemetry>,
     /// The owner's rules for connections that the session knows of.
     owner_network: Option<Arc<[NetworkRule]>>,
     rules_changed: Option<watch::Receiver<()>>,
@@ -196,6 +198,8 @@ impl Driver {
         let notices = Arc::new(Notices::default());
         let feed = Arc::new(Feed::default());
         let lines = Lines { asked: asked_tx, notices: Arc::clone(&notices), feed: Arc::clone(&feed) };
+        let early_window = session.view().limits.early_window;
+        let telemetry = ports.telemetry.session(&identity.session, early_window);
         let (callers, processes, watches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let rules_changed = ports.rulebook.changes();
         let driver = Self {
@@ -203,6 +207,7 @@ impl Driver {
             identity,
             clock,
             ports,
+            telemetry,
             owner_network,
             rules_changed,
             pending: Pending::default(),
@@ -223,7 +228,9 @@ impl Driver {
     /// children is still alive then dies with the handles on it.
     pub(super) async fn run(mut self) {
         while !self.session.is_over() {
-            match self.next().await {
+            let turn = self.next().await;
+            let began = self.clock.now();
+            match turn {
                 Turn::Happened(happened) => self.on_happened(happened),
                 Turn::Asked(asked) => self.on_asked(asked),
                 Turn::Noticed => {
@@ -245,6 +252,7 @@ impl Driver {
                 self.session.on_deadline(self.clock.now());
                 self.perform();
             }
+            self.telemetry.turned(began, self.clock.now());
         }
         self.feed.end();
         self.identity.board.forget(&self.identity.session);
@@ -319,7 +327,7 @@ impl Driver {
             // An end may be judged, and a review may be the last word.
             self.look_at_owner_network();
             self.let_go(&event);
-            self.session.on_event(self.clock.now(), event);
+            self.tell(event);
             self.perform();
         }
     }
@@ -354,8 +362,14 @@ impl Driver {
             Notice::ConnectionGone(connection) => self.connection_gone(connection),
             Notice::Read { process, attempt, to } => Event::Read { process, attempt, to },
         };
-        self.session.on_event(self.clock.now(), event);
+        self.tell(event);
         self.perform();
+    }
+
+    fn tell(&mut self, event: Event) {
+        let now = self.clock.now();
+        self.telemetry.happened(now, &event);
+        self.session.on_event(now, event);
     }
 
     fn look_at_log(&self, process: ProcessId, attempt: AttemptNumber) -> Option<Event> {
@@ -400,14 +414,16 @@ impl Driver {
 
     fn on_asked(&mut self, asked: Asked) {
         match asked {
-            Asked::Call { id, call, flow, updates } => {
+            Asked::Call { id, call, flow, updates, span } => {
                 self.look_at_owner_network();
                 // Its client may have gone while it waited here, before anybody could hear of it.
                 let gone = updates.is_closed();
                 self.callers.insert(id, Caller { flow, updates });
-                self.session.on_call(self.clock.now(), id, call);
+                let now = self.clock.now();
+                self.telemetry.called(now, id, &call, &span);
+                self.session.on_call(now, id, call);
                 if gone {
-                    self.session.on_event(self.clock.now(), Event::CallDropped { call: id });
+                    self.tell(Event::CallDropped { call: id });
                 }
             }
             Asked::Open { process, attempt, reply } => {

@@ -315,7 +315,8 @@ impl SessionHandle {
         let (updates, receiver) = mpsc::channel(UPDATES_BOUND);
         let guard = CallGuard { id, lines: self.lines.clone(), answered: false };
         // If the driver is gone, so is the sender of updates, which tells the caller.
-        self.lines.asked.send(Asked::Call { id, call, flow, updates }).await.ok();
+        let span = tracing::Span::current();
+        self.lines.asked.send(Asked::Call { id, call, flow, updates, span }).await.ok();
         (receiver, guard)
     }
 }

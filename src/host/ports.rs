@@ -15,17 +15,18 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::watch;
 
 use crate::core::approval::{Question, Review};
 use crate::core::command::TerminalSize;
-use crate::core::ids::SessionId;
+use crate::core::ids::{AttemptNumber, CallId, ProcessId, SessionId};
 use crate::core::output::Stream;
 use crate::core::policy::{Assessment, Egress, Host, NetworkRule};
 use crate::core::process::ExitStatus;
-use crate::core::session::FeedEvent;
+use crate::core::session::{Call, Effect, Event, FeedEvent};
 use crate::core::signal::{Scope, Signal};
 use crate::core::spawn::{Descendant, Enforced, LimitMechanism, ResourceUsage, SpawnError, SpawnPlan};
 use crate::core::time::Instant;
@@ -324,4 +325,31 @@ pub trait Output: Send + fmt::Debug {
 
     /// Told once, when the child has been reaped: from now on a hang-up of the terminal is the end.
     fn leader_reaped(&mut self);
+}
+
+/// The target of spans that traces are made of; at level `TRACE`, so that logs do without them.
+pub const TRACE_TARGET: &str = "unified_exec::trace";
+
+/// Sees what sessions do, for traces and metrics. Returns at once, and nothing it does changes what a session does.
+pub trait Telemetry: Send + Sync + fmt::Debug {
+    /// The eyes on one session, whose exits are early for `early_window`; dropped with it.
+    fn session(&self, session: &SessionId, early_window: Duration) -> Box<dyn SessionTelemetry>;
+}
+
+/// The eyes on one session: everything that goes into its core and comes out of it, in order.
+pub trait SessionTelemetry: Send + fmt::Debug {
+    /// A caller asks something, within the span `parent`.
+    fn called(&mut self, now: Instant, id: CallId, call: &Call, parent: &tracing::Span);
+
+    /// Something happened.
+    fn happened(&mut self, now: Instant, event: &Event);
+
+    /// The session wants something of the world, or tells something.
+    fn effect(&mut self, now: Instant, effect: &Effect);
+
+    /// The span that the start of an attempt belongs to, which was asked for last.
+    fn starting(&self, process: ProcessId, attempt: AttemptNumber) -> tracing::Span;
+
+    /// The session has dealt with all there was, from `began` until `now`.
+    fn turned(&mut self, began: Instant, now: Instant);
 }

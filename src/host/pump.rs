@@ -61,9 +61,12 @@ impl Pump {
         orders: mpsc::Receiver<Order>,
     ) {
         let (reaped, on_reaped) = oneshot::channel();
+        // What a delivery came to is told before the end that broke it off: the answer about that end says how much was
+        // taken.
         tokio::join!(
-            self.read(output, on_reaped),
+            biased;
             self.write(stdin, orders),
+            self.read(output, on_reaped),
             self.wait(exit, control, reaped)
         );
     }
@@ -176,3 +179,6 @@ async fn deliver(
     }
     (taken, WriteOutcome::Whole)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,24 +4,27 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Span;
 
 use super::board::Board;
 use super::clock::Clock;
 use super::driver::{Driver, Identity};
 use super::handle::SessionHandle;
-use super::ports::{Audit, BoxFuture, Gate, Proxy, Reviewer, Rulebook, Spawner};
+use super::ports::{Audit, BoxFuture, Gate, Proxy, Reviewer, Rulebook, SessionTelemetry, Spawner, Telemetry};
 use super::reviewers::People;
 use super::rulebooks::NoRules;
 use crate::core::command::{Defaults, EnvVar};
-use crate::core::ids::{IdGenerator, SessionId};
+use crate::core::ids::{AttemptNumber, CallId, IdGenerator, ProcessId, SessionId};
 use crate::core::limits::Limits;
 use crate::core::policy::Rights;
 use crate::core::process::EndReason;
-use crate::core::session::{Config, EndReport, FeedEvent, Session};
+use crate::core::session::{Call, Config, Effect, EndReport, Event, FeedEvent, Session};
 use crate::core::spawn::ResourceLimits;
+use crate::core::time::Instant;
 
 /// The authenticated principal that sessions belong to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,17 +76,25 @@ pub struct Ports {
     pub proxy: Arc<dyn Proxy>,
     /// Keeps a record.
     pub audit: Arc<dyn Audit>,
+    /// Makes traces and metrics.
+    pub telemetry: Arc<dyn Telemetry>,
 }
 
 impl Ports {
-    /// A spawner alone: no rules, no automatic reviewer, no proxy, no record.
+    /// A spawner alone: no rules, no automatic reviewer, no proxy, no record, no telemetry.
     pub fn of(spawner: Arc<dyn Spawner>) -> Self {
-        let (rulebook, reviewer) = (Arc::new(NoRules), Arc::new(People));
-        Self { spawner, rulebook, reviewer, proxy: Arc::new(Nothing), audit: Arc::new(Nothing) }
+        Self {
+            spawner,
+            rulebook: Arc::new(NoRules),
+            reviewer: Arc::new(People),
+            proxy: Arc::new(Nothing),
+            audit: Arc::new(Nothing),
+            telemetry: Arc::new(Nothing),
+        }
     }
 }
 
-/// Carries no connection and keeps no record.
+/// Carries no connection, keeps no record and sees nothing.
 #[derive(Clone, Copy, Debug)]
 struct Nothing;
 
@@ -99,6 +110,26 @@ impl Proxy for Nothing {
 
 impl Audit for Nothing {
     fn record(&self, _: &SessionId, _: &Owner, _: &FeedEvent) {}
+}
+
+impl Telemetry for Nothing {
+    fn session(&self, _: &SessionId, _: Duration) -> Box<dyn SessionTelemetry> {
+        Box::new(Self)
+    }
+}
+
+impl SessionTelemetry for Nothing {
+    fn called(&mut self, _: Instant, _: CallId, _: &Call, _: &Span) {}
+
+    fn happened(&mut self, _: Instant, _: &Event) {}
+
+    fn effect(&mut self, _: Instant, _: &Effect) {}
+
+    fn starting(&self, _: ProcessId, _: AttemptNumber) -> Span {
+        Span::none()
+    }
+
+    fn turned(&mut self, _: Instant, _: Instant) {}
 }
 
 /// Why there is no new session.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tracing::trace_span;
 
 use super::handle::{CallError, CallGuard};
 use super::log::{LogReader, Next, OutputLog};
+use super::ports::TRACE_TARGET;
 use crate::core::approval::Question;
 use crate::core::ids::{AttemptNumber, ProcessId};
 use crate::core::limits::FRAME_BYTES_MAX;
@@ -340,6 +342,7 @@ impl CallStream {
     }
 
     fn finish(&mut self, mut result: CallResult, log: Option<Arc<OutputLog>>) -> Item {
+        let _within = trace_span!(target: TRACE_TARGET, "result").entered();
         self.over = true;
         if let Some((process, attempt, reader)) = self.reading.take()
             && reader.cursor() > result.next

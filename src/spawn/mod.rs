@@ -170,7 +170,9 @@ impl Spawner for LocalSpawner {
         let program = plan.argv.first().cloned().unwrap_or_default();
         // If the future is dropped midway, so is what the thread answers, and dropping that kills and reaps.
         let (answer, answered) = oneshot::channel();
-        self.shared.watch.runtime().spawn_blocking(move || start::start(&shared, &plan, answer));
+        let span = tracing::Span::current();
+        let start = move || span.in_scope(|| start::start(&shared, &plan, answer));
+        self.shared.watch.runtime().spawn_blocking(start);
         Box::pin(async move {
             answered.await.unwrap_or_else(|_| {
                 let reason = "the service is shutting down".to_owned();

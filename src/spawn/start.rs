@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::sync::oneshot;
+use tracing::trace_span;
 
 use super::cgroup::{Cgroup, Home};
 use super::control::LocalControl;
@@ -26,7 +27,7 @@ use super::unix::{self, Connect, Launch, Signals};
 use super::{Shared, inside, limits, outside, pipe, place, pty};
 use crate::core::command::EnvVar;
 use crate::core::spawn::{Enforced, SpawnError, SpawnPlan, Stdio};
-use crate::host::ports::{Exit, Exited, Output, Spawned, Stdin};
+use crate::host::ports::{Exit, Exited, Output, Spawned, Stdin, TRACE_TARGET};
 
 /// What a child is connected to.
 pub(super) struct Connection {
@@ -99,7 +100,11 @@ fn try_start(shared: &Arc<Shared>, plan: &SpawnPlan) -> Result<(Option<Arc<Tree>
         ChildSide::Terminal(name) => Some(name.as_c_str()),
         ChildSide::Pipes(_) => None,
     };
-    let decision = shared.sandbox.decide(plan.sandbox.as_ref(), &plan.cwd, terminal)?;
+    let decision = {
+        let _within = plan.sandbox.as_ref().map(|_| trace_span!(target: TRACE_TARGET, "sandbox").entered());
+        shared.sandbox.decide(plan.sandbox.as_ref(), &plan.cwd, terminal)?
+    };
+    let _within = trace_span!(target: TRACE_TARGET, "spawn").entered();
     let controllers = shared.home.as_ref().map(Home::controllers).unwrap_or_default();
     let (confinement, mechanisms) = match decision {
         Decision::Inside(namespaces) => {

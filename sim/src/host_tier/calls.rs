@@ -164,7 +164,7 @@ impl Client {
                 Ok(Item::Result(collected)) => {
                     let result = collected.result;
                     let attempt = result.attempt.get();
-                    received.received.answered(result.process, attempt, result.from, result.next);
+                    received.received.answered(Some(result.process), attempt, result.from, result.next);
                     return Ok(match self.when.op {
                         Op::Exec => Answer::Exec(Ok(result)),
                         _ => Answer::Write(Ok(result)),

@@ -36,8 +36,8 @@ impl Received {
         self.parts.push(Part { attempt, from, bytes: None, to });
     }
 
-    pub(crate) fn answered(&mut self, process: ProcessId, attempt: u8, from: u64, to: u64) {
-        self.process = Some(process);
+    pub(crate) fn answered(&mut self, process: Option<ProcessId>, attempt: u8, from: u64, to: u64) {
+        self.process = process;
         self.answer = Some((attempt, from, to));
     }
 
@@ -85,7 +85,7 @@ mod tests {
             received.piece(*attempt, *from, Bytes::from_static(text.as_bytes()));
         }
         if let Some((attempt, from, to)) = answer {
-            received.answered(process, attempt, from, to);
+            received.answered(Some(process), attempt, from, to);
         }
         received.check(|_, attempt| Some(if attempt == 1 { b"denied".to_vec() } else { b"done".to_vec() }))
     }

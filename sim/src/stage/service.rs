@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use unified_exec::core::ids::ProcessId;
 use unified_exec::core::session::ConnectionRefused;
 use unified_exec::host::clock::Clock;
-use unified_exec::host::ports::{Audit, GateAnswer, Spawner};
-use unified_exec::host::{Host, Owner, Ports, Settings};
+use unified_exec::host::ports::GateAnswer;
+use unified_exec::host::{Host, Ports, Settings};
 use unified_exec::spawn::fake::{Connected, FakeSpawner};
 
 use super::heard::Heard;
@@ -24,20 +24,6 @@ use crate::tell;
 
 /// A shutdown takes no longer: far beyond every ladder and grace of the service.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(3_600);
-
-/// Keeps no record.
-#[derive(Debug)]
-struct NoAudit;
-
-impl Audit for NoAudit {
-    fn record(
-        &self,
-        _: &unified_exec::core::ids::SessionId,
-        _: &Owner,
-        _: &unified_exec::core::session::FeedEvent,
-    ) {
-    }
-}
 
 /// A host whose children, rules and reviewer are the scenario's; `tell` hears of connections.
 pub(crate) fn host(scenario: &Scenario, tell: &UnboundedSender<Heard>) -> (Cast, Host) {
@@ -54,11 +40,10 @@ pub(crate) fn host(scenario: &Scenario, tell: &UnboundedSender<Heard>) -> (Cast,
         }
     });
     let ports = Ports {
-        spawner: Arc::new(spawner.clone()) as Arc<dyn Spawner>,
         rulebook: Arc::clone(&rules) as _,
         reviewer: Arc::clone(&reviews) as _,
         proxy: Arc::new(proxy),
-        audit: Arc::new(NoAudit),
+        ..Ports::of(Arc::new(spawner.clone()))
     };
     (Cast { spawner, rules, reviews }, Host::new(ports, clock, Vec::new(), 1))
 }

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 
@@ -17,6 +19,7 @@ use crate::grpc::listen::{ListenError, RuntimeDirectory};
 use crate::grpc::server::Edge;
 use crate::grpc::tls;
 use crate::host::clock::Clock;
+use crate::telemetry::{Exporters, MetricsPage, Observability};
 
 /// Run the server, until SIGTERM or Ctrl-C
 #[derive(Debug, clap::Args)]
@@ -40,6 +43,12 @@ pub(crate) struct Args {
     /// Give sessions full access without questions, unless they ask for less
     #[arg(long)]
     allow_full_access: bool,
+    /// Send traces and metrics there by OTLP, such as http://127.0.0.1:4317
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL", hide_env_values = true)]
+    otlp: Option<String>,
+    /// Show metrics to Prometheus on this address
+    #[arg(long, env = "UEXEC_METRICS", value_name = "ADDR:PORT", hide_env_values = true)]
+    metrics: Option<SocketAddr>,
     /// What to log: a level, or directives such as info,unified_exec::spawn=debug
     #[arg(long, env = "UEXEC_LOG", value_name = "FILTER", hide_env_values = true)]
     log: Option<String>,
@@ -91,6 +100,12 @@ impl Args {
             config.rights.agent = Some(Grant::everything());
             config.rights.ceiling = Grant::everything();
         }
+        if let Some(endpoint) = &self.otlp {
+            config.telemetry.otlp_endpoint = Some(endpoint.clone());
+        }
+        if let Some(address) = self.metrics {
+            config.telemetry.prometheus = Some(address);
+        }
         if let Some(filter) = &self.log {
             config.logging.filter.clone_from(filter);
         }
@@ -106,7 +121,8 @@ impl Args {
 
 /// Serves.
 pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> {
-    logging::start(&config.logging)?;
+    let exporters = exporters(&config)?;
+    let _log = logging::start(&config.logging, exporters.as_deref().and_then(Exporters::tracer))?;
     // Before anybody can find us: whoever reads where we listen may end us at once.
     let mut signals = Signals::listen()?;
     let directory =
@@ -115,8 +131,9 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
     let audit = audit(&config, directory.path())?;
     let mut hidden = vec![directory.path().to_owned()];
     hidden.extend(config.audit.options(directory.path()).map(|options| options.directory));
-    let edge = compose::edge(&config, Purpose::Others { hidden, audit: audit.clone() })?;
-    let places = listen(&edge, &config, &directory).await;
+    let telemetry = exporters.as_deref().map(Observability::new);
+    let edge = compose::edge(&config, Purpose::Others { hidden, audit: audit.clone(), telemetry })?;
+    let places = listen(&edge, &config, &directory, exporters.as_deref()).await;
     let places = match places {
         Ok(places) => places,
         Err(failure) => {
@@ -143,7 +160,25 @@ pub(crate) async fn run(global: &Global, config: Config) -> Result<u8, Failure> 
             () = again(&mut signals) => tracing::warn!("the end of the audit log was not waited for"),
         }
     }
+    if let Some(exporters) = exporters {
+        // It blocks, and whoever it sends to may not answer.
+        let last = tokio::task::spawn_blocking(move || exporters.shutdown(LAST_EXPORT));
+        tokio::select! {
+            _ = last => {}
+            () = again(&mut signals) => {}
+        }
+    }
     Ok(exit::OK)
+}
+
+/// How long the end waits for the last spans and measurements to be taken.
+const LAST_EXPORT: Duration = Duration::from_secs(2);
+
+fn exporters(config: &Config) -> Result<Option<Arc<Exporters>>, Failure> {
+    let Some(options) = config.telemetry.options() else { return Ok(None) };
+    Exporters::start(&options).map(|exporters| Some(Arc::new(exporters))).map_err(|error| {
+        Failure::usage(error.to_string()).hint("`telemetry.otlp_endpoint` is like http://127.0.0.1:4317")
+    })
 }
 
 fn audit(config: &Config, runtime: &Path) -> Result<Option<AuditLog>, Failure> {
@@ -170,6 +205,7 @@ struct Places {
     sockets: Vec<PathBuf>,
     tcp: Option<String>,
     tokens: Vec<PathBuf>,
+    metrics: Option<String>,
 }
 
 impl Places {
@@ -177,7 +213,9 @@ impl Places {
     fn print(&self, as_json: bool) -> Result<(), Failure> {
         if as_json {
             return json::print_line(&serde_json::json!({
-                "listening": { "unix": self.sockets, "tcp": self.tcp, "tokens": self.tokens },
+                "listening": {
+                    "unix": self.sockets, "tcp": self.tcp, "tokens": self.tokens, "metrics": self.metrics,
+                },
             }));
         }
         let line = |what: &str, place: &Path| format!("{what} {}\n", place.display());
@@ -185,12 +223,18 @@ impl Places {
             self.sockets.iter().map(|socket| format!("listening on unix://{}\n", socket.display())).collect();
         text.extend(self.tcp.iter().map(|address| format!("listening on {address}\n")));
         text.extend(self.tokens.iter().map(|token| line("token in", token)));
+        text.extend(self.metrics.iter().map(|address| format!("metrics at {address}\n")));
         output::print(&text)
     }
 }
 
-async fn listen(edge: &Edge, config: &Config, directory: &RuntimeDirectory) -> Result<Places, Failure> {
-    let mut places = Places { sockets: Vec::new(), tcp: None, tokens: Vec::new() };
+async fn listen(
+    edge: &Edge,
+    config: &Config,
+    directory: &RuntimeDirectory,
+    exporters: Option<&Exporters>,
+) -> Result<Places, Failure> {
+    let mut places = Places { sockets: Vec::new(), tcp: None, tokens: Vec::new(), metrics: None };
     // All are there before one of them serves.
     let roles = [Role::Agent, Role::Reviewer];
     let sockets: Vec<_> = roles
@@ -216,6 +260,15 @@ async fn listen(edge: &Edge, config: &Config, directory: &RuntimeDirectory) -> R
                 .hint("give --tls-cert and --tls-key, or --listen 127.0.0.1:PORT")
         })?;
         places.tcp = Some(format!("{}://{bound}", if tls.is_some() { "https" } else { "http" }));
+    }
+    if let Some(address) = config.telemetry.prometheus
+        && let Some(registry) = exporters.and_then(Exporters::registry)
+    {
+        let page = MetricsPage::bind(address, registry.clone())
+            .await
+            .map_err(|error| Failure::new(error.to_string()).hint("choose another address with --metrics"))?;
+        places.metrics = Some(format!("http://{}/metrics", page.address()?));
+        tokio::spawn(page.serve());
     }
     for socket in sockets {
         places.sockets.push(socket.path().to_owned());

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tracing::Instrument as _;
+
 use super::{Driver, Happened, Held};
 use crate::core::ids::{AttemptNumber, CallId, ProcessId};
 use crate::core::limits::TOMBSTONE_BYTES;
@@ -20,8 +22,9 @@ impl Driver {
     /// Carries out everything the core wants, including what that brings about at once.
     pub(super) fn perform(&mut self) {
         while let Some(effect) = self.session.poll_effect() {
+            self.telemetry.effect(self.clock.now(), &effect);
             if let Some(event) = self.carry_out(effect) {
-                self.session.on_event(self.clock.now(), event);
+                self.tell(event);
             }
         }
     }
@@ -100,7 +103,8 @@ impl Driver {
             carrier: None,
         };
         self.processes.entry(process).or_default().push(held);
-        let spawning = self.ports.spawner.spawn(plan);
+        let span = self.telemetry.starting(process, attempt);
+        let spawning = span.in_scope(|| self.ports.spawner.spawn(plan)).instrument(span);
         let (events, clock) = (self.events.clone(), self.clock);
         tokio::spawn(async move {
             let result = spawning.await;
