@@ -60,6 +60,7 @@ impl Act {
             Self { out: Some(text), .. } => Deed::Say(Out::Stdout, text.as_bytes()),
             Self { out_b64: Some(bytes), .. } => Deed::Say(Out::Stdout, &bytes.0),
             Self { err: Some(text), .. } => Deed::Say(Out::Stderr, text.as_bytes()),
+            Self { err_b64: Some(bytes), .. } => Deed::Say(Out::Stderr, &bytes.0),
             Self { exit: Some(code), .. } => Deed::End(End::Exit(*code)),
             Self { signal: Some(name), .. } => Deed::End(End::DiesOf(parse_signal("signal", name)?)),
             Self { ignore: Some(name), .. } => Deed::Ignore(parse_signal("ignore", name)?),

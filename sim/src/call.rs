@@ -54,7 +54,14 @@ pub(crate) fn call(when: &When, process: Option<ProcessId>) -> Option<Call> {
             lease: when.lease.clone().unwrap_or_default(),
             duration: millis(when.duration).unwrap_or_default(),
         }),
-        Op::Disconnect | Op::Decide | Op::Revoke | Op::Update | Op::OwnerNetwork => return None,
+        Op::Disconnect
+        | Op::Stall
+        | Op::Resume
+        | Op::Drain
+        | Op::Decide
+        | Op::Revoke
+        | Op::Update
+        | Op::OwnerNetwork => return None,
     })
 }
 

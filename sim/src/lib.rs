@@ -8,6 +8,7 @@
 
 mod acts;
 mod call;
+pub mod conform;
 mod explain;
 mod host_tier;
 mod judge;
@@ -15,6 +16,7 @@ mod lint;
 mod model;
 mod properties;
 mod race;
+mod real;
 mod rulebook;
 mod run;
 mod scenario;
@@ -25,6 +27,7 @@ mod tell;
 mod tier;
 mod timeline;
 mod transcript;
+mod wall;
 mod wire;
 
 pub use explain::{ExplainError, explain};

@@ -9,7 +9,8 @@ use clap::{Parser, Subcommand};
 use sim::scriptchild::EXIT_BROKEN;
 
 use crate::commands::{
-    Failure, bench, explain, gallery, lint, meta, replay, run, scriptchild, shrink, swarm, timeline,
+    Failure, bench, conform, explain, gallery, lint, meta, record, replay, run, scriptchild, shrink, swarm,
+    timeline,
 };
 
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
@@ -34,6 +35,10 @@ enum Command {
     Meta(meta::Args),
     /// Measure scenarios a second by tier
     Bench(bench::Args),
+    /// Hold real children to the fake: the same public transcript of each scenario
+    Conform(conform::Args),
+    /// Record true programs as a scenario that the fake plays to the same public transcript
+    Record(record::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
     /// Find what is wrong in scenario files beyond their syntax
@@ -47,6 +52,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // On L3 this program is the launcher of its own sandboxes.
+    unified_exec::spawn::launcher::run_if_asked();
     let args = Args::parse();
     let mut out = io::stdout().lock();
     let done = match args.command {
@@ -56,6 +63,8 @@ fn main() -> ExitCode {
         Command::Shrink(args) => shrink::run(&mut out, &args),
         Command::Meta(args) => meta::run(&mut out, &args),
         Command::Bench(args) => bench::run(&mut out, &args),
+        Command::Conform(args) => conform::run(&mut out, &args),
+        Command::Record(args) => record::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
         Command::Lint(args) => lint::run(&mut out, &args),
         Command::Timeline(args) => timeline::run(&mut out, &args),

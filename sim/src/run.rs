@@ -10,6 +10,8 @@ pub struct Run {
     pub lines: Vec<Line>,
     /// Whether the order of lines within one millisecond says nothing: tasks made them.
     pub unordered: bool,
+    /// Whether it went by the clock on the wall, on which things are late.
+    pub wall: bool,
     /// Live processes of the session at the end.
     pub live: usize,
     /// Processes of the system at the end, descendants included.
@@ -24,8 +26,10 @@ pub struct Run {
     pub missed: Vec<Missed>,
     /// What callers did, in order.
     pub steps: Vec<Step>,
-    /// Virtual milliseconds.
+    /// Milliseconds, of whatever clock the tier goes by.
     pub took: u64,
+    /// What each child said, where real bytes flow: the call that started it, the attempt, the bytes.
+    pub said: Vec<(String, usize, Vec<u8>)>,
 }
 
 impl Run {

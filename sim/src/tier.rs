@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::run::Run;
 use crate::scenario::Scenario;
-use crate::{host_tier, model, wire};
+use crate::{host_tier, model, real, wire};
 
 /// How much of the product runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,10 +17,12 @@ pub enum Tier {
     Host,
     /// L2: the same behind the gRPC edge, with clients of the wire.
     Wire,
+    /// L3: the same host over real children, by the clock on the wall.
+    Real,
 }
 
 impl Tier {
-    /// Every tier that a scenario can be played on, fastest first.
+    /// Every tier in virtual time, fastest first.
     pub const ALL: [Self; 3] = [Self::Core, Self::Host, Self::Wire];
 
     /// Its name on the command line.
@@ -28,6 +31,7 @@ impl Tier {
             Self::Core => "L0",
             Self::Host => "L1",
             Self::Wire => "L2",
+            Self::Real => "L3",
         }
     }
 }
@@ -42,8 +46,10 @@ impl FromStr for Tier {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|tier| tier.name().eq_ignore_ascii_case(text)).ok_or_else(|| {
-            format!("there is no tier {text:?}; there are {}", Self::ALL.map(Self::name).join(", "))
+        let mut all = Self::ALL.into_iter().chain([Self::Real]);
+        all.find(|tier| tier.name().eq_ignore_ascii_case(text)).ok_or_else(|| {
+            let virtual_time = Self::ALL.map(Self::name).join(", ");
+            format!("there is no tier {text:?}; there are {virtual_time} and {}", Self::Real)
         })
     }
 }
@@ -55,7 +61,12 @@ pub fn play(scenario: &Scenario, tier: Tier) -> Run {
 
 /// Plays a scenario by a scheduler of this seed, where there is one.
 pub fn play_seeded(scenario: &Scenario, tier: Tier, scheduler: u64) -> Run {
+    if let (Some(program), true) = (scenario.true_program(), tier != Tier::Real) {
+        let broken = vec![format!("program {program:?} is a true one: play it on {}", Tier::Real)];
+        return Run { broken, ..Run::default() };
+    }
     match tier {
+        Tier::Real => real::play(scenario, Duration::ZERO).run,
         Tier::Core => model::play(scenario),
         Tier::Host => host_tier::play(scenario, scheduler),
         Tier::Wire => wire::play(scenario, scheduler),

@@ -14,7 +14,9 @@ const SEEDS: u64 = 3;
 
 fn scenarios() -> Vec<(PathBuf, Scenario)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let folders = [folder.clone(), folder.join("wire")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.is_file());
     files.sort();
     files.into_iter().map(|file| (file.clone(), Scenario::load(&file).unwrap())).collect()
@@ -27,7 +29,7 @@ fn parse(text: &str) -> Scenario {
 #[test]
 fn every_scenario_passes_by_every_scheduler() {
     for (file, scenario) in scenarios() {
-        for tier in TIERS {
+        for tier in TIERS.into_iter().filter(|tier| scenario.plays_on(*tier)) {
             let (run, race) = play_all(&scenario, tier, SEEDS);
             let verdict = judge(&scenario, &run);
             let file = file.display();
@@ -124,4 +126,26 @@ fn two_processes_print_the_same_bytes() {
             assert_eq!(first, print(), "{tier} {name}");
         }
     }
+}
+
+/// A file that names a tier which cannot play it, or needs one that it does not name, says so with its line and field.
+#[test]
+fn what_a_tier_cannot_play_is_refused() {
+    let stalls = "[[when]]\nat = 1\nop = \"stall\"\ncall = \"a\"\n[expect]";
+    let silent = "[[when]]\nat = 1\nop = \"disconnect\"\ncall = \"a\"\nhow = \"silent\"\n[expect]";
+    let title = "title  = \"two programs end at one instant\"";
+    let with = |tiers: &str| TWO_AT_ONCE.replacen(title, &format!("{title}\ntiers = [{tiers}]"), 1);
+    for (text, right, wrong, words) in [
+        (TWO_AT_ONCE.to_owned(), "[expect]", stalls, "file.toml:16: Stall: L0 has no clients"),
+        (TWO_AT_ONCE.to_owned(), "[expect]", silent, "file.toml:16: `how`: without a link nobody is silent"),
+        (TWO_AT_ONCE.to_owned(), "[expect]", "[link]\ndelay = 1\n[expect]", "`[link]`: only L2 has one"),
+        (with("\"L9\""), "[expect]", "[expect]", "file.toml:4: `tiers`: there is no tier \"L9\""),
+        (TWO_AT_ONCE.to_owned(), "[expect]", "[link]\nloss = 1\n[expect]", "unknown field `loss`"),
+    ] {
+        let text = text.replacen(right, wrong, 1);
+        let error = Scenario::parse(Path::new("file.toml"), &text).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let right = with("\"L2\"").replacen("[expect]", silent, 1);
+    assert!(!parse(&right).plays_on(Tier::Host));
 }

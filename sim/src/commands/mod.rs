@@ -1,11 +1,13 @@
 //! One file a command. Each prints to `out` and answers whether all was well.
 
 pub(crate) mod bench;
+pub(crate) mod conform;
 pub(crate) mod explain;
 pub(crate) mod gallery;
 mod junit;
 pub(crate) mod lint;
 pub(crate) mod meta;
+pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod scriptchild;

@@ -45,6 +45,9 @@ pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failure> {
                 continue;
             }
         };
+        if !scenario.plays_on(args.tier) {
+            continue;
+        }
         if !args.filter.is_empty() && !scenario.tags.iter().any(|tag| args.filter.contains(tag)) {
             continue;
         }

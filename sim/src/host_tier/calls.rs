@@ -13,7 +13,7 @@ use crate::run::{Missed, Why};
 use crate::scenario::{Op, When};
 use crate::stage::heard::Heard;
 use crate::stage::received::Received;
-use crate::stage::{Process, Target, request_of};
+use crate::stage::{Process, Reads, Target, reads, request_of};
 use crate::tell;
 
 /// Tokens of text for a model; none of it is shown.
@@ -24,6 +24,7 @@ pub(super) struct Client {
     pub(super) host: Host,
     pub(super) session: SessionHandle,
     pub(super) tell: UnboundedSender<Heard>,
+    pub(super) reads: Reads,
     pub(super) step: usize,
     pub(super) when: When,
 }
@@ -99,6 +100,10 @@ impl Client {
                 let updated = session.update(Update { rights, ..Update::default() }).await;
                 return Some(refused(updated).map(|updated| Answer::Updated(updated.map(Box::new))));
             }
+            Op::Drain => {
+                self.host.shutdown().await;
+                return Some(Ok(Answer::Control(Ok(()))));
+            }
             _ => {}
         }
         // A frame of a stream is acknowledged, and gets no output.
@@ -149,7 +154,10 @@ impl Client {
     async fn read(&self, mut stream: CallStream) -> Result<Answer, Over> {
         let call = self.when.call.clone().unwrap_or_default();
         let mut received = Reading { received: Received::of(call), tell: &self.tell };
-        while let Some(item) = stream.next().await {
+        let mut client = self.reads.clone();
+        loop {
+            reads(&mut client).await;
+            let Some(item) = stream.next().await else { break };
             match item {
                 Ok(Item::Output { attempt, piece }) => {
                     received.received.piece(attempt.get(), piece.offset, piece.data);

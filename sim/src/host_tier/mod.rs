@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use unified_exec::core::session::FeedKind;
 use unified_exec::host::feed::{FeedReader, NextEvent};
 use unified_exec::host::{Host, Owner, SessionHandle};
 
 use crate::run::Run;
-use crate::scenario::{Scenario, When};
+use crate::scenario::{How, Scenario, When};
 use crate::stage::heard::{Event, Heard};
 use crate::stage::{Callers, Director, Target, runtime, service};
 use crate::tell;
@@ -29,7 +30,7 @@ async fn playing(scenario: &Scenario) -> Run {
         return Run { broken: vec!["the host makes no session".into()], ..Run::default() };
     };
     let window = scenario.service.limits().early_window;
-    let feed = tokio::spawn(watch(session.watch(Some(0)), window, tell.clone()));
+    let feed = tokio::spawn(follow(session.watch(Some(0)), window, tell.clone()));
     let mut clients = Clients { host: host.clone(), session: session.clone(), tell, calls: BTreeMap::new() };
     let mut director = Director::new(scenario, &cast, heard);
     director.direct(&mut clients).await;
@@ -43,42 +44,51 @@ async fn playing(scenario: &Scenario) -> Run {
 }
 
 /// Clients that hold a session's handle, a task for each call.
-struct Clients {
-    host: Host,
-    session: SessionHandle,
-    tell: UnboundedSender<Heard>,
-    calls: BTreeMap<usize, AbortHandle>,
+pub(crate) struct Clients {
+    pub(crate) host: Host,
+    pub(crate) session: SessionHandle,
+    pub(crate) tell: UnboundedSender<Heard>,
+    pub(crate) calls: BTreeMap<usize, (AbortHandle, watch::Sender<bool>)>,
 }
 
 impl Callers for Clients {
     fn step(&mut self, step: usize, when: &When, target: Target) {
+        let (control, reads) = watch::channel(true);
         let call = calls::Client {
+            reads,
             host: self.host.clone(),
             session: self.session.clone(),
             tell: self.tell.clone(),
             step,
             when: when.clone(),
         };
-        self.calls.insert(step, tokio::spawn(call.make(target)).abort_handle());
+        let task = tokio::spawn(call.make(target)).abort_handle();
+        self.calls.insert(step, (task, control));
     }
 
-    fn drop_call(&mut self, step: usize, _: &When) {
-        if let Some(call) = self.calls.remove(&step) {
+    fn drop_call(&mut self, step: usize, _: How) {
+        if let Some((call, _)) = self.calls.remove(&step) {
             call.abort();
+        }
+    }
+
+    fn read(&mut self, step: usize, reads: bool) {
+        if let Some((_, control)) = self.calls.get(&step) {
+            control.send_replace(reads);
         }
     }
 }
 
 impl Drop for Clients {
     fn drop(&mut self) {
-        for call in self.calls.values() {
+        for (call, _) in self.calls.values() {
             call.abort();
         }
     }
 }
 
 /// Tells what the feed tells.
-async fn watch(mut feed: FeedReader, window: Duration, tell: UnboundedSender<Heard>) {
+pub(crate) async fn follow(mut feed: FeedReader, window: Duration, tell: UnboundedSender<Heard>) {
     loop {
         let heard = match feed.next().await {
             NextEvent::Event(event) => {

@@ -321,6 +321,8 @@ impl<'a> World<'a> {
             missed: self.missed,
             steps: self.steps,
             unordered: false,
+            said: Vec::new(),
+            wall: false,
         }
     }
 }

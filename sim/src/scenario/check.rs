@@ -1,11 +1,13 @@
 //! What the types of the file format do not say: which fields go together, and which names exist.
 
 use std::collections::BTreeSet;
+use std::str::FromStr as _;
 
 use unified_exec::core::signal::Signal;
 
 use crate::acts;
-use crate::scenario::{Act, Op, Quiet, Scenario, When};
+use crate::scenario::{Act, How, Link, Op, Quiet, Scenario, When};
+use crate::tier::Tier;
 use crate::transcript::Pattern;
 
 impl Scenario {
@@ -26,6 +28,17 @@ impl Scenario {
                 return Err((act.span().start, problem));
             }
         }
+        for (name, program) in self.program.iter().filter(|(_, program)| !program.real.is_empty()) {
+            let act = program.acts.first().or_else(|| program.sandboxed.first());
+            if let Some(act) = act.or_else(|| program.unsandboxed.first()) {
+                return Err((act.span().start, format!("program {name:?}: `real` goes without acts")));
+            }
+            if program.spawn_error.is_some() || program.second.is_some() {
+                let problem = format!("program {name:?}: `real` goes without `spawn_error` and `second`");
+                return Err((0, problem));
+            }
+        }
+        self.check_tiers()?;
         let mut calls = BTreeSet::new();
         for when in &self.when {
             self.check_when(when.get_ref(), &mut calls).map_err(|problem| (when.span().start, problem))?;
@@ -44,6 +57,43 @@ impl Scenario {
             Pattern::parse(pattern).map_err(|error| (span.start, format!("`expect.{field}`: {error}")))?;
         }
         Ok(())
+    }
+
+    /// A file names no tier that cannot play it.
+    fn check_tiers(&self) -> Result<(), (usize, String)> {
+        for tier in &self.tiers {
+            let known = Tier::from_str(tier.get_ref())
+                .map_err(|problem| (tier.span().start, format!("`tiers`: {problem}")));
+            known?;
+        }
+        let at = self.tiers.first().map_or(0, |tier| tier.span().start);
+        if self.link != Link::default()
+            && [Tier::Core, Tier::Host].into_iter().any(|tier| self.plays_on(tier))
+        {
+            return Err((at, "`[link]`: only L2 has one; add `tiers = [\"L2\"]`".into()));
+        }
+        for when in &self.when {
+            let (at, when) = (when.span().start, when.get_ref());
+            match (when.op, when.how) {
+                (Op::Stall | Op::Resume | Op::Drain, _) if self.plays_on(Tier::Core) => {
+                    let problem =
+                        format!("{:?}: L0 has no clients that read; add `tiers = [\"L1\", \"L2\"]`", when.op);
+                    return Err((at, problem));
+                }
+                (_, Some(How::Silent)) if self.plays_on(Tier::Core) || self.plays_on(Tier::Host) => {
+                    let problem = "`how`: without a link nobody is silent; add `tiers = [\"L2\"]`".to_owned();
+                    return Err((at, problem));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it can be played there.
+    pub fn plays_on(&self, tier: Tier) -> bool {
+        self.tiers.is_empty()
+            || self.tiers.iter().any(|name| name.get_ref().eq_ignore_ascii_case(tier.name()))
     }
 
     fn check_when<'a>(&self, when: &'a When, calls: &mut BTreeSet<&'a str>) -> Result<(), String> {
@@ -77,7 +127,7 @@ impl Scenario {
             _ => {}
         }
         if let Some(call) = when.call.as_deref() {
-            let disconnects = when.op == Op::Disconnect;
+            let disconnects = matches!(when.op, Op::Disconnect | Op::Stall | Op::Resume);
             if disconnects != calls.contains(call) {
                 let problem = if disconnects { "names no call before it" } else { "is taken" };
                 return Err(format!("`call`: {call:?} {problem}"));
@@ -137,7 +187,9 @@ impl Op {
             Self::Terminate => (&["to"], &["call"]),
             Self::Signal => (&["to", "signal"], &["call", "scope"]),
             Self::Hold => (&["duration"], &["call", "lease"]),
-            Self::Disconnect => (&["call"], &[]),
+            Self::Disconnect => (&["call"], &["how"]),
+            Self::Stall | Self::Resume => (&["call"], &[]),
+            Self::Drain => (&[], &["call"]),
             Self::Decide => (&["verdict"], &["call", "to", "question", "text", "rule"]),
             Self::Revoke => (&["grant"], &["call"]),
             Self::Update => (&["set"], &["call"]),
@@ -160,6 +212,7 @@ macro_rules! given {
 
 given!(When {
     call: "call",
+    how: "how",
     to: "to",
     turn: "turn",
     request: "request",
@@ -200,6 +253,7 @@ given!(Act {
     out: "out",
     out_b64: "out_b64",
     err: "err",
+    err_b64: "err_b64",
     exit: "exit",
     signal: "signal",
     ignore: "ignore",
@@ -214,10 +268,11 @@ given!(Act {
 });
 
 impl Act {
-    pub(crate) const FIELDS: [&str; 14] = [
+    pub(crate) const FIELDS: [&str; 15] = [
         "out",
         "out_b64",
         "err",
+        "err_b64",
         "exit",
         "signal",
         "ignore",

@@ -57,8 +57,17 @@ pub struct Scenario {
     /// A step that finds nothing to act on, or whose event never comes, is left out instead of failing the run.
     #[serde(default)]
     pub(crate) loose: bool,
+    /// Why it may be played on no real children.
+    pub(crate) fake_only: Option<String>,
+    /// How many milliseconds late things may come on real children.
+    pub(crate) real_tol: Option<u64>,
     #[serde(default)]
     pub(crate) service: Service,
+    /// Where it can be played: `L1` and `L2` have clients that read, `L2` has a link. Empty is everywhere.
+    #[serde(default)]
+    pub(crate) tiers: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(crate) link: Link,
     /// The first words of commands, and what a rule says of them.
     #[serde(default)]
     pub(crate) rules: BTreeMap<String, Decision>,
@@ -68,6 +77,32 @@ pub struct Scenario {
     pub(crate) program: BTreeMap<String, Program>,
     pub(crate) when: Vec<Spanned<When>>,
     pub(crate) expect: Expect,
+}
+
+/// What lies between clients and the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Link {
+    /// Milliseconds that everything takes, each way.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) delay: u64,
+}
+
+/// How a client goes away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum How {
+    /// It drops this call; its connection stays.
+    #[default]
+    Drop,
+    /// It closes its connection.
+    Leave,
+    /// It will send nothing more, and goes on listening.
+    HalfClose,
+    /// The link breaks.
+    Cut,
+    /// Nothing comes or goes any more, and nobody says so.
+    Silent,
 }
 
 /// A program: how its start goes, and what it does then.
@@ -81,6 +116,9 @@ pub(crate) struct Program {
     pub(crate) spawn_error: Option<SpawnFailure>,
     /// How the start of a second attempt goes, if otherwise.
     pub(crate) second: Option<Second>,
+    /// A true program and its arguments, in place of acts; for real children only.
+    #[serde(default)]
+    pub(crate) real: Vec<String>,
     /// What it does, whatever holds it.
     #[serde(default)]
     pub(crate) acts: Vec<Spanned<Act>>,
@@ -142,6 +180,7 @@ pub(crate) struct Act {
     /// Output that is no text.
     pub(crate) out_b64: Option<Base64>,
     pub(crate) err: Option<String>,
+    pub(crate) err_b64: Option<Base64>,
     pub(crate) exit: Option<i32>,
     /// Dies of this signal.
     pub(crate) signal: Option<String>,
@@ -193,6 +232,7 @@ pub(crate) struct When {
     pub(crate) delay: Option<u64>,
     pub(crate) op: Op,
     pub(crate) call: Option<String>,
+    pub(crate) how: Option<How>,
     pub(crate) to: Option<String>,
     pub(crate) turn: Option<String>,
     pub(crate) request: Option<String>,
@@ -299,6 +339,12 @@ pub(crate) enum Op {
     Signal,
     Hold,
     Disconnect,
+    /// The client of a call stops reading.
+    Stall,
+    /// It reads again.
+    Resume,
+    /// The service shuts down.
+    Drain,
     Decide,
     Revoke,
     Update,
@@ -371,6 +417,43 @@ impl Scenario {
     /// How many steps callers do.
     pub fn steps(&self) -> usize {
         self.when.len()
+    }
+
+    /// A program that is a true one, if any is.
+    pub(crate) fn true_program(&self) -> Option<&str> {
+        self.program.iter().find(|(_, program)| !program.real.is_empty()).map(|(name, _)| name.as_str())
+    }
+
+    /// A scenario that starts one true program and waits for its end.
+    pub fn of_program(argv: &[String], tty: bool) -> Self {
+        let name = argv.join(" ");
+        let real = argv.to_vec();
+        let exec = When {
+            at: Some(0),
+            op: Op::Exec,
+            call: Some("a".into()),
+            cmd: Some(name.clone()),
+            mode: Some(Mode::Follow),
+            tty: tty.then_some(true),
+            ..When::default()
+        };
+        Self {
+            format: Spanned::new(0..0, 1),
+            title: format!("{name}, recorded"),
+            tags: vec!["recorded".into()],
+            run_to: None,
+            loose: false,
+            fake_only: None,
+            real_tol: None,
+            service: Service::default(),
+            tiers: Vec::new(),
+            link: Link::default(),
+            rules: BTreeMap::new(),
+            reviewer: None,
+            program: BTreeMap::from([(name, Program { real, ..Program::default() })]),
+            when: vec![Spanned::new(0..0, exec)],
+            expect: Expect { order: Order::Subsequence, ..Expect::default() },
+        }
     }
 
     /// Reads and checks a file.

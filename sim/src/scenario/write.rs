@@ -26,6 +26,16 @@ impl Display for Scenario {
         if self.loose {
             writeln!(f, "loose  = true")?;
         }
+        if let Some(why) = &self.fake_only {
+            writeln!(f, "fake_only = {}", text(why))?;
+        }
+        if let Some(tol) = self.real_tol {
+            writeln!(f, "real_tol = {tol}")?;
+        }
+        if !self.tiers.is_empty() {
+            writeln!(f, "tiers  = {}", inline(&self.tiers)?)?;
+        }
+        section(f, "[link]", &fields(&self.link)?)?;
         section(f, "[service]", &fields(&self.service)?)?;
         section(f, "[rules]", &fields(&self.rules)?)?;
         if let Some(reviewer) = &self.reviewer {
@@ -51,6 +61,9 @@ fn write_program(f: &mut fmt::Formatter<'_>, name: &str, program: &Program) -> f
     }
     if let Some(second) = &program.second {
         writeln!(f, "second = {}", inline(second)?)?;
+    }
+    if !program.real.is_empty() {
+        writeln!(f, "real = {}", inline(&program.real)?)?;
     }
     rows(f, "acts", &program.acts)?;
     rows(f, "sandboxed", &program.sandboxed)?;
@@ -190,9 +203,10 @@ mod tests {
             let written = scenario.to_string();
             let again = Scenario::parse(&path, &written).unwrap_or_else(|error| panic!("{error}\n{written}"));
             assert_eq!(again.to_string(), written);
-            let lines = |of: &Scenario| crate::play(of, crate::Tier::Core).lines;
+            let tier = crate::Tier::ALL.into_iter().find(|tier| scenario.plays_on(*tier)).unwrap();
+            let lines = |of: &Scenario| crate::play(of, tier).lines;
             assert_eq!(lines(&again), lines(&scenario), "{}", path.display());
-            let judged = crate::judge(&again, &crate::play(&again, crate::Tier::Core));
+            let judged = crate::judge(&again, &crate::play(&again, tier));
             assert!(judged.passed(), "{:?}\n{written}", judged.failures);
         }
     }

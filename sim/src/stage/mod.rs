@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compact_str::ToCompactString;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use unified_exec::core::ids::{ApprovalId, ProcessId};
@@ -31,11 +31,11 @@ use self::ports::{Reviews, Rules};
 use self::received::Received;
 use crate::run::{Missed, Run, Step, Why};
 use crate::scenario::service::rules;
-use crate::scenario::{Op, Scenario, When};
+use crate::scenario::{How, Op, Scenario, When};
 use crate::tell::Keys;
 use crate::transcript::{Line, Pattern, Word};
 
-/// Without `run_to`, a scenario ends when nothing has come for so long: what is left then is retention.
+/// In virtual time, which costs nothing.
 const IDLE: Duration = Duration::from_secs(5);
 /// No scenario goes on for longer: a week, far beyond every bound of the service.
 const HORIZON: Duration = Duration::from_secs(7 * 86_400);
@@ -50,7 +50,19 @@ pub(crate) trait Callers {
     fn step(&mut self, step: usize, when: &When, target: Target);
 
     /// The client of a step's call goes away.
-    fn drop_call(&mut self, step: usize, when: &When);
+    fn drop_call(&mut self, step: usize, how: How);
+
+    /// The client of a step's call reads on, or does not.
+    fn read(&mut self, step: usize, reads: bool);
+}
+
+/// Whether the client of a call reads.
+pub(crate) type Reads = watch::Receiver<bool>;
+
+/// Waits until the client reads.
+pub(crate) async fn reads(reads: &mut Reads) {
+    // Whoever could stop it is gone: it reads.
+    reads.wait_for(|reads| *reads).await.ok();
 }
 
 /// Whom a step is about.
@@ -71,18 +83,54 @@ pub(crate) enum Process {
     Of(String),
 }
 
+/// What plays the children of a scenario, as far as a director needs to know.
+pub(crate) trait Spawns {
+    /// What the child of a process said at its `start`th start, from 0.
+    fn said(&self, process: &str, start: usize) -> Option<Vec<u8>>;
+
+    /// Children and descendants that are alive.
+    fn alive(&self) -> usize;
+
+    /// How many of them wait for a moment of their scripts.
+    fn timed(&self) -> usize;
+
+    /// Without `run_to`, a scenario ends when nothing has come for so long: what is left then is retention.
+    fn idle(&self) -> Duration {
+        IDLE
+    }
+
+    /// It goes on for so long at least, and at most.
+    fn bounds(&self) -> (Duration, Duration) {
+        (Duration::ZERO, HORIZON)
+    }
+}
+
+impl Spawns for FakeSpawner {
+    fn said(&self, process: &str, start: usize) -> Option<Vec<u8>> {
+        self.said(process, start)
+    }
+
+    fn alive(&self) -> usize {
+        self.alive()
+    }
+
+    fn timed(&self) -> usize {
+        self.timed()
+    }
+}
+
 /// What a scenario's children, rules and reviewer are played by.
 #[derive(Debug)]
-pub(crate) struct Cast {
-    pub(crate) spawner: FakeSpawner,
+pub(crate) struct Cast<S = FakeSpawner> {
+    pub(crate) spawner: S,
     pub(crate) rules: Arc<Rules>,
     pub(crate) reviews: Arc<Reviews>,
 }
 
 /// Plays the callers of a scenario, and keeps what reaches them.
-pub(crate) struct Director<'a> {
+pub(crate) struct Director<'a, S = FakeSpawner> {
     scenario: &'a Scenario,
-    cast: &'a Cast,
+    cast: &'a Cast<S>,
     epoch: Instant,
     heard: mpsc::UnboundedReceiver<Heard>,
     /// Steps by their moment, then by the order in which they were caused.
@@ -115,8 +163,12 @@ fn name(scenario: &Scenario, step: usize) -> Word {
     call.map_or(Word::const_new("-"), Word::from)
 }
 
-impl<'a> Director<'a> {
-    pub(crate) fn new(scenario: &'a Scenario, cast: &'a Cast, heard: mpsc::UnboundedReceiver<Heard>) -> Self {
+impl<'a, S: Spawns> Director<'a, S> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        cast: &'a Cast<S>,
+        heard: mpsc::UnboundedReceiver<Heard>,
+    ) -> Self {
         let epoch = Instant::now();
         let mut director = Self {
             scenario,
@@ -156,23 +208,25 @@ impl<'a> Director<'a> {
     /// Goes on until nothing more will happen, or until the scenario says.
     pub(crate) async fn direct(&mut self, callers: &mut impl Callers) {
         let until = self.scenario.run_to.map(|millis| self.epoch + Duration::from_millis(millis));
-        let horizon = self.epoch + HORIZON;
-        let mut patience = IDLE;
+        let idle = self.cast.spawner.idle();
+        let (least, most) = self.cast.spawner.bounds();
+        let (least, horizon) = (self.epoch + least, self.epoch + most);
+        let mut patience = idle;
         while self.run.lines.len() < LINES_MAX {
-            let end = until.unwrap_or_else(|| (self.last + patience).min(horizon));
+            let end = until.unwrap_or_else(|| (self.last.max(least) + patience).min(horizon));
             let next = self.agenda.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= end);
             tokio::select! {
                 biased;
                 Some(heard) = self.heard.recv() => {
                     self.hear(heard);
-                    patience = IDLE;
+                    patience = idle;
                 }
                 () = sleep_until(next.unwrap_or(end)) => match next {
                     Some(_) => {
                         yield_now().await;
                         self.listen();
                         self.next_step(callers);
-                        patience = IDLE;
+                        patience = idle;
                     }
                     None if until.is_some() || end == horizon || self.is_idle() => break,
                     None => patience *= 2,
@@ -224,7 +278,12 @@ impl<'a> Director<'a> {
                 if let Some(call) = call {
                     self.waiting.remove(&call);
                     self.dropped.insert(call);
-                    callers.drop_call(call, when);
+                    callers.drop_call(call, when.how.unwrap_or_default());
+                }
+            }
+            Op::Stall | Op::Resume => {
+                if let Some(call) = when.call.as_deref().and_then(|name| self.calls.get(name)) {
+                    callers.read(*call, when.op == Op::Resume);
                 }
             }
             Op::OwnerNetwork => self.cast.rules.set_owner_network(when.owner_network.as_ref().map(rules)),
@@ -358,6 +417,10 @@ impl<'a> Director<'a> {
                 let broken = format!("attempt {attempt} said {bytes} bytes, and its outputs closed at {end}");
                 self.run.broken.push(broken);
             }
+        }
+        for (process, who) in &self.starters {
+            let heard = (1..=2u8).filter_map(|attempt| Some((attempt, said(*process, attempt)?)));
+            self.run.said.extend(heard.map(|(attempt, bytes)| (who.to_string(), attempt.into(), bytes)));
         }
         Run {
             live,

@@ -60,7 +60,8 @@ pub(crate) fn settings(scenario: &Scenario) -> Settings {
     }
 }
 
-fn connection(connected: Connected) -> Heard {
+/// What a program got for a connection, as it is told.
+pub(crate) fn connection(connected: Connected) -> Heard {
     let Connected { process, host, port, answer } = connected;
     let Some(process) = process.parse().ok().and_then(ProcessId::new) else {
         return Heard::Broken(format!("a child's environment names process {process:?}"));

@@ -54,11 +54,15 @@ pub fn generate(seed: u64) -> Scenario {
     let commands: Vec<&String> = (0..starts).filter_map(|_| random.pick(&names)).collect();
     let when = Steps::new(&menu, random, times, reviewer.is_some()).about(&commands);
     Scenario {
+        tiers: Vec::new(),
+        link: crate::scenario::Link::default(),
         format: Spanned::new(0..0, 1),
         title: format!("random, of seed {seed}"),
         tags: Vec::new(),
         run_to: None,
         loose: true,
+        fake_only: None,
+        real_tol: None,
         service,
         rules,
         reviewer,

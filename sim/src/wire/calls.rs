@@ -8,6 +8,7 @@ use unified_exec::grpc::pb;
 use unified_exec::grpc::pb::approval_service_client::ApprovalServiceClient;
 use unified_exec::grpc::pb::exec_service_client::ExecServiceClient;
 use unified_exec::grpc::pb::session_service_client::SessionServiceClient;
+use unified_exec::grpc::server::Edge;
 use unified_exec::host::{Followed, SessionHandle};
 
 use super::{asked, refusal, rights, said};
@@ -15,12 +16,14 @@ use crate::run::{Missed, Why};
 use crate::scenario::{Mode, Op, When};
 use crate::stage::heard::Heard;
 use crate::stage::received::Received;
-use crate::stage::{Process, Target, request_of};
+use crate::stage::{Process, Reads, Target, reads, request_of};
 use crate::tell::{Keys, session_gone};
 
 /// Who makes one call.
 pub(super) struct Client {
     pub(super) channel: Channel,
+    pub(super) edge: Edge,
+    pub(super) reads: Reads,
     pub(super) session: SessionHandle,
     pub(super) clock: said::Clock,
     pub(super) tell: UnboundedSender<Heard>,
@@ -231,7 +234,11 @@ impl Client {
                 vec![("revision", revision.to_string().into())]
             }
             Op::Revoke => return self.revoke(session).await,
-            Op::Disconnect | Op::OwnerNetwork => return Ok(None),
+            Op::Drain => {
+                self.edge.shutdown().await;
+                vec![("end", "done".into())]
+            }
+            Op::Disconnect | Op::Stall | Op::Resume | Op::OwnerNetwork => return Ok(None),
         };
         Ok(Some((None, keys)))
     }
@@ -261,7 +268,10 @@ impl Client {
         let received = &mut reading.received;
         received.process = process;
         let attempt = |attempt: u32| u8::try_from(attempt).unwrap_or(u8::MAX);
-        while let Some(response) = stream.message().await? {
+        let mut client = self.reads.clone();
+        loop {
+            reads(&mut client).await;
+            let Some(response) = stream.message().await? else { break };
             match response.into() {
                 Carried::Output(output) => {
                     received.piece(attempt(output.attempt), output.offset, output.data);

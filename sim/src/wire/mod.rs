@@ -10,10 +10,11 @@ mod refusal;
 mod rights;
 mod said;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tonic::transport::Channel;
 use unified_exec::core::ids::SessionId;
@@ -25,8 +26,9 @@ use unified_exec::grpc::pb::{self, watch_session_response::Item};
 use unified_exec::grpc::server::{Edge, EdgeOptions, SessionDefaults};
 use unified_exec::host::{Owner, SessionHandle};
 
+use self::link::Link;
 use crate::run::Run;
-use crate::scenario::{Scenario, When};
+use crate::scenario::{How, Scenario, When};
 use crate::stage::heard::Heard;
 use crate::stage::{Callers, Director, Target, runtime, service};
 
@@ -48,13 +50,25 @@ async fn playing(scenario: &Scenario) -> Run {
     let defaults = SessionDefaults { settings, ceiling: unbounded.clone(), agent_ceiling: unbounded };
     let edge = Edge::new(host.clone(), EdgeOptions::new(defaults));
     let caller = Caller { owner, role: Role::Reviewer };
-    let channel = link::connect(&edge, &caller);
+    let delay = Duration::from_millis(scenario.link.delay);
+    let link = Link::new(&edge, &caller, delay, false);
     let clock = said::Clock {
         start: host.clock().to_wall(Instant::ZERO),
         window: scenario.service.limits().early_window,
     };
-    let feed = tokio::spawn(watch(channel.clone(), session.id().clone(), clock, tell.clone()));
-    let mut clients = Clients { channel, session: session.clone(), clock, tell, calls: BTreeMap::new() };
+    let feed = tokio::spawn(follow(link.channel(), session.id().clone(), clock, tell.clone()));
+    let mut clients = Clients {
+        edge: edge.clone(),
+        caller,
+        delay,
+        link,
+        session: session.clone(),
+        clock,
+        tell,
+        calls: BTreeMap::new(),
+        own: BTreeMap::new(),
+        alone: alone(scenario),
+    };
     let mut director = Director::new(scenario, &cast, heard);
     director.direct(&mut clients).await;
     let view = session.describe().await;
@@ -68,46 +82,83 @@ async fn playing(scenario: &Scenario) -> Run {
     run
 }
 
+/// Calls whose clients lose their connections: each has one of its own.
+fn alone(scenario: &Scenario) -> BTreeSet<String> {
+    let whens = scenario.when.iter().map(|when| when.get_ref());
+    let lost = whens.filter(|when| !matches!(when.how, None | Some(How::Drop)));
+    lost.filter_map(|when| when.call.clone()).collect()
+}
+
 /// Clients of the wire, a task for each call.
 struct Clients {
-    channel: Channel,
+    edge: Edge,
+    caller: Caller,
+    delay: Duration,
+    /// What all calls share whose clients do not lose their connections.
+    link: Link,
     /// For what a client would keep in mind: the rights that it changes.
     session: SessionHandle,
     clock: said::Clock,
     tell: UnboundedSender<Heard>,
-    calls: BTreeMap<usize, AbortHandle>,
+    calls: BTreeMap<usize, (AbortHandle, watch::Sender<bool>)>,
+    own: BTreeMap<usize, Link>,
+    alone: BTreeSet<String>,
 }
 
 impl Callers for Clients {
     fn step(&mut self, step: usize, when: &When, target: Target) {
+        let (control, reads) = watch::channel(true);
+        let channel = if when.call.as_ref().is_some_and(|call| self.alone.contains(call)) {
+            let link = Link::new(&self.edge, &self.caller, self.delay, true);
+            let channel = link.channel();
+            self.own.insert(step, link);
+            channel
+        } else {
+            self.link.channel()
+        };
         let call = calls::Client {
-            channel: self.channel.clone(),
+            reads,
+            channel,
+            edge: self.edge.clone(),
             session: self.session.clone(),
             clock: self.clock,
             tell: self.tell.clone(),
             step,
             when: when.clone(),
         };
-        self.calls.insert(step, tokio::spawn(call.make(target)).abort_handle());
+        let task = tokio::spawn(call.make(target)).abort_handle();
+        self.calls.insert(step, (task, control));
     }
 
-    fn drop_call(&mut self, step: usize, _: &When) {
-        if let Some(call) = self.calls.remove(&step) {
+    fn drop_call(&mut self, step: usize, how: How) {
+        match (how, self.own.get(&step)) {
+            // The service must find out by itself; the client's own end is not heard of.
+            (How::Silent | How::Cut | How::HalfClose, Some(link)) => link.fail(how),
+            (How::Leave, Some(_)) => drop(self.own.remove(&step)),
+            _ => {}
+        }
+        if let Some((call, _)) = self.calls.remove(&step) {
             call.abort();
+        }
+    }
+
+    fn read(&mut self, step: usize, reads: bool) {
+        if let Some((_, control)) = self.calls.get(&step) {
+            control.send_replace(reads);
         }
     }
 }
 
 impl Drop for Clients {
     fn drop(&mut self) {
-        for call in self.calls.values() {
+        for (call, _) in self.calls.values() {
             call.abort();
         }
     }
 }
 
 /// Tells what the feed tells.
-async fn watch(channel: Channel, session: SessionId, clock: said::Clock, tell: UnboundedSender<Heard>) {
+async fn follow(channel: Channel, session: SessionId, clock: said::Clock, tell: UnboundedSender<Heard>) {
     let request = pb::WatchSessionRequest {
         session_id: session.to_string(),
         after_sequence: Some(0),

@@ -3,9 +3,11 @@
 use super::path::{below, covers, resolve};
 use super::{Network, NetworkDecision};
 
+/// The directory for whatever is temporary, of which each sandbox has its own.
+const OWN_TMP: &str = "/tmp";
 /// Where everybody may write under a sandbox: its own /tmp, and the devices and the process table that it makes.
 const PRIVATE: &[&str] = &[
-    "/tmp",
+    OWN_TMP,
     "/dev/null",
     "/dev/zero",
     "/dev/full",
@@ -76,6 +78,15 @@ impl Profile {
     pub fn forbids_write(&self, path: &str) -> bool {
         let path = resolve("/", path);
         !self.files.lets_write(&path) || self.forbids_read(&path)
+    }
+
+    /// The same for a command that starts in `cwd`: a working directory below /tmp is shown as it is, and read only, unless a
+    /// root holds it, while the rest of /tmp is the command's own.
+    pub fn forbids_write_from(&self, cwd: &str, path: &str) -> bool {
+        let (cwd, path) = (resolve("/", cwd), resolve("/", path));
+        let is_shown =
+            below(&cwd, OWN_TMP).is_some_and(|rest| !rest.is_empty()) && below(&path, &cwd).is_some();
+        self.forbids_write(&path) || (is_shown && !self.files.holds(&path))
     }
 
     /// Whether there is anything that may not be done with `path`, absolute.
@@ -152,6 +163,17 @@ impl Files {
         match nearest {
             Some(rest) => !self.protects(rest),
             None => PRIVATE.iter().any(|place| below(path, place).is_some()),
+        }
+    }
+
+    /// Whether `path` is at or below a place of the system's that commands may write by profile, and not as their own.
+    fn holds(&self, path: &str) -> bool {
+        match self {
+            Self::FullAccess | Self::External => true,
+            Self::ReadOnly => false,
+            Self::WorkspaceWrite { writable_roots, .. } => {
+                writable_roots.iter().any(|root| below(path, &resolve("/", root)).is_some())
+            }
         }
     }
 

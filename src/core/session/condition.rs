@@ -2,9 +2,11 @@
 
 use super::timers::Timer;
 use super::wait::{Wait, WaitKind};
-use super::{Answer, Condition, ConditionEnd, Effect, Session, WaitFor, WaitResult, WatchOutcome};
+use super::{
+    Answer, AttemptView, Condition, ConditionEnd, Effect, Session, WaitFor, WaitResult, WatchOutcome,
+};
 use crate::core::ids::{AttemptNumber, CallId, ProcessId};
-use crate::core::process::Phase;
+use crate::core::process::{Phase, Process};
 use crate::core::time::Instant;
 
 impl Session {
@@ -35,11 +37,9 @@ impl Session {
         let WaitKind::Condition { condition, watched } = &wait.kind else { return };
         let Some(process) = self.processes.get(&wait.process) else { return };
         let exited = process.exit().is_some();
-        let (closed, end) = process
-            .attempts
-            .iter()
-            .find(|attempt| attempt.number == wait.attempt)
-            .map_or((false, 0), |attempt| (attempt.outputs_closed, attempt.output_end));
+        let watched_attempt = watched_attempt(process, condition, wait.attempt);
+        let (closed, end) =
+            watched_attempt.map_or((false, 0), |attempt| (attempt.outputs_closed, attempt.output_end));
         let over = closed || matches!(process.phase, Phase::Ended { .. });
         let outcome = match condition {
             Condition::Exit if exited => Some(ConditionEnd::Met(None)),
@@ -98,16 +98,29 @@ impl Session {
     pub(super) fn answer_condition(&mut self, now: Instant, call: CallId, end: ConditionEnd) {
         let Some(wait) = self.end_wait(call) else { return };
         let Some(process) = self.processes.get(&wait.process) else { return };
-        let output_end = process
-            .attempts
-            .iter()
-            .find(|attempt| attempt.number == wait.attempt)
-            .map_or(0, |a| a.output_end);
-        let result = WaitResult { end, exit: process.exit().copied(), attempt: wait.attempt, output_end };
+        let WaitKind::Condition { condition, .. } = &wait.kind else { return };
+        let (attempt, output_end) = watched_attempt(process, condition, wait.attempt)
+            .map_or((wait.attempt, 0), |attempt| (attempt.number, attempt.output_end));
+        let result = WaitResult { end, exit: process.exit().copied(), attempt, output_end };
         for caller in wait.callers {
             self.reply(caller, Answer::Wait(Ok(result.clone())));
         }
         self.client_changed(now, wait.process);
+    }
+}
+
+/// What a condition is about: the end of a process, and of its outputs, is that of its last attempt; output is that of
+/// the attempt in which it was asked for.
+fn watched_attempt<'a>(
+    process: &'a Process,
+    condition: &Condition,
+    asked_in: AttemptNumber,
+) -> Option<&'a AttemptView> {
+    match condition {
+        Condition::Exit | Condition::Closed => process.attempt(),
+        Condition::Output | Condition::Literal(_) | Condition::Regex(_) | Condition::Quiet(_) => {
+            process.attempts.iter().find(|attempt| attempt.number == asked_in)
+        }
     }
 }
 

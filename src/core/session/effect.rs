@@ -359,7 +359,7 @@ pub struct WaitResult {
     pub end: ConditionEnd,
     /// How the process ended, if it has.
     pub exit: Option<Exit>,
-    /// The attempt that was watched.
+    /// The attempt that was watched; of an end, the last one.
     pub attempt: AttemptNumber,
     /// End of its output.
     pub output_end: u64,

@@ -151,7 +151,8 @@ async fn look(opened: &Opened, from: u64, pattern: &Pattern) -> WaitResult {
 }
 
 fn answer(opened: &Opened, from: u64, result: &WaitResult) -> pb::WaitResponse {
-    let cursor = |offset| Some(convert::cursor(opened.attempt, offset));
+    // An end may be that of an attempt that came after the wait began.
+    let cursor = |offset| Some(convert::cursor(result.attempt, offset));
     let of = |outcome: pb::WaitOutcome, next: u64| pb::WaitResponse {
         outcome: outcome.into(),
         next: cursor(next),

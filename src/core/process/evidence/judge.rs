@@ -101,7 +101,7 @@ fn about(line: &str, word: Word, paths: &[Named<'_>], ended: &Ended<'_>) -> Verd
     };
     let forbids = |path: &String| match tried {
         Operation::Read => ended.profile.forbids_read(path),
-        Operation::Write | Operation::Unknown => ended.profile.forbids_write(path),
+        Operation::Write | Operation::Unknown => ended.profile.forbids_write_from(ended.cwd, path),
     };
     let paths = written(line, paths);
     let resolved: Vec<String> = paths.iter().map(|path| resolve(path.text, ended.cwd)).collect();

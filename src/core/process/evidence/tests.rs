@@ -145,3 +145,30 @@ fn only_the_wait_status_is_certain() {
     );
     assert_eq!(of(6), None);
 }
+
+#[test]
+fn a_working_directory_below_tmp_is_read_only_though_tmp_is_not() {
+    let at = |files: Files, output: &str| {
+        let profile = Profile { files, network: Network::Off, deny_read: Vec::new() };
+        let ended = Ended {
+            status: ExitStatus::Code(1),
+            output: output.as_bytes(),
+            profile: &profile,
+            cwd: "/tmp/project",
+            early: true,
+        };
+        Evidence::of(&ended).map(|evidence| (evidence.confidence, evidence.path))
+    };
+    let inside = "touch: cannot touch 'note': Read-only file system";
+    assert_eq!(at(Files::ReadOnly, inside), checked("/tmp/project/note"));
+    let absolute = "touch: cannot touch '/tmp/project/note': Read-only file system";
+    assert_eq!(at(Files::ReadOnly, absolute), checked("/tmp/project/note"));
+    let own = "touch: cannot touch '/tmp/other': Permission denied";
+    assert_eq!(at(Files::ReadOnly, own), None);
+    let writable =
+        |root: &str| Files::WorkspaceWrite { writable_roots: vec![root.into()], protected: vec![] };
+    assert_eq!(at(writable("/w"), absolute), checked("/tmp/project/note"));
+    for root in ["/tmp/project", "/tmp"] {
+        assert_eq!(at(writable(root), "rm: cannot remove '/tmp/project/note': Permission denied"), None);
+    }
+}

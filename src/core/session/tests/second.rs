@@ -355,6 +355,30 @@ fn every_call_that_waits_hears_which_attempt_it_collects_and_the_cursor_starts_a
 }
 
 #[test]
+fn a_wait_for_the_end_is_met_by_the_end_of_the_second_attempt_and_of_its_outputs() {
+    let mut bench = retries_silently();
+    let (_, process) = bench.approved(shell());
+    let exit = bench.wait_for(process, Condition::Exit, None);
+    let closed = bench.wait_for(process, Condition::Closed, None);
+    bench.output(process, 5);
+    bench.dies_of(process, Signal::SYS);
+    bench.closed(process, 5);
+    bench.spawned(process);
+    assert!(bench.waits(exit) && bench.waits(closed), "that was not the end");
+    bench.output(process, 2);
+    bench.exited(process, 0);
+    let told = |bench: &Bench, call| match bench.answer(call) {
+        Answer::Wait(Ok(result)) => (result.end, result.attempt, result.output_end),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&bench, exit), (ConditionEnd::Met(None), AttemptNumber::SECOND, 2));
+    bench.advance(60_000);
+    assert!(bench.waits(closed), "somebody still holds the outputs of the second attempt");
+    bench.closed(process, 3);
+    assert_eq!(told(&bench, closed), (ConditionEnd::Met(None), AttemptNumber::SECOND, 3));
+}
+
+#[test]
 fn a_stray_report_about_the_first_attempt_does_not_start_the_second() {
     let mut bench = retries_silently();
     let (_, process) = bench.approved(shell());
