@@ -66,6 +66,14 @@ impl Run {
     }
 }
 
+impl Run {
+    /// What must never happen and did, and steps that were left out, in words.
+    pub(crate) fn problems(&self, scenario: &Scenario) -> Vec<String> {
+        let missed = self.missed.iter().map(|missed| missed.words(scenario));
+        self.broken.iter().cloned().chain(missed).collect()
+    }
+}
+
 /// A step that was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {

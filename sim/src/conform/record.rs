@@ -34,7 +34,7 @@ pub fn record(scenario: &Scenario) -> Result<Recording, Vec<String>> {
     }
     let recorded = replayable(scenario, &played).map_err(|problem| vec![problem])?;
     let fake = host_tier::play(&recorded, 0);
-    let problems: Vec<String> = fake.broken.iter().chain(&fake.missed).cloned().collect();
+    let problems = fake.problems(&recorded);
     let (came, replayed) = (Public::of(&played.run), Public::of(&fake));
     let differ = [problems, replayed.differences(&came)].concat();
     if differ.is_empty() {
