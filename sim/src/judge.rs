@@ -55,7 +55,7 @@ pub fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     let expect = &scenario.expect;
     let mut failures = run.broken.clone();
     if !scenario.loose {
-        failures.extend(run.missed.iter().cloned());
+        failures.extend(run.missed.iter().map(|missed| missed.words(scenario)));
     }
     // Nobody knows the causes of what a true program does.
     let known = scenario.true_program().is_none();

@@ -35,7 +35,7 @@ pub use judge::{Verdict, judge};
 pub use lint::{Finding, lint};
 pub use properties::{Sometimes, Violation, properties, violations};
 pub use race::{Race, play_all};
-pub use run::{Run, Step};
+pub use run::{Missed, Run, Step, Why};
 pub use scenario::{LoadError, Scenario};
 pub use swarm::{Campaign, Failure, generate, regression, shrink};
 pub use tier::{Tier, play, play_seeded};

@@ -1,5 +1,6 @@
 //! What playing a scenario comes to, on whatever tier.
 
+use crate::scenario::{Scenario, When};
 use crate::transcript::Line;
 
 /// What a scenario came to.
@@ -22,7 +23,7 @@ pub struct Run {
     /// What must never happen and did.
     pub broken: Vec<String>,
     /// Steps that found nothing to act on, or whose event never came; a failure unless the scenario is loose.
-    pub missed: Vec<String>,
+    pub missed: Vec<Missed>,
     /// What callers did, in order.
     pub steps: Vec<Step>,
     /// Milliseconds, of whatever clock the tier goes by.
@@ -62,6 +63,51 @@ impl Run {
             }
         }
         joined
+    }
+}
+
+impl Run {
+    /// What must never happen and did, and steps that were left out, in words.
+    pub(crate) fn problems(&self, scenario: &Scenario) -> Vec<String> {
+        let missed = self.missed.iter().map(|missed| missed.words(scenario));
+        self.broken.iter().cloned().chain(missed).collect()
+    }
+}
+
+/// A step that was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// Which, from 0.
+    pub step: usize,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a step was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its event never came.
+    NeverCame,
+    /// The call that it names has started no process.
+    NoProcess,
+    /// There is no such kept approval.
+    NoGrant,
+}
+
+impl Missed {
+    /// In words, with what the scenario says of the step.
+    pub(crate) fn words(self, scenario: &Scenario) -> String {
+        let when = scenario.when.get(self.step).map(|when| when.get_ref());
+        let what = match (self.why, when) {
+            (Why::NeverCame, Some(When { on: Some(on), .. })) => format!("{on} never came"),
+            (Why::NoProcess, Some(When { to: Some(to), .. })) => {
+                format!("call {to:?} has started no process")
+            }
+            (Why::NeverCame, _) => "its event never came".to_owned(),
+            (Why::NoProcess, _) => "its call has started no process".to_owned(),
+            (Why::NoGrant, _) => "there is no such grant".to_owned(),
+        };
+        format!("step {}: {what}", self.step + 1)
     }
 }
 

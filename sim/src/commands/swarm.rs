@@ -56,7 +56,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args) -> Result<bool, Failed> {
     let rate = campaign.played as f64 / seconds.max(0.001);
     writeln!(
         out,
-        "{}: {} scenarios in {seconds:.1} s ({rate:.0}/s), {:.1} events each, {:.1} virtual days",
+        "{}: {} scenarios in {seconds:.2} s ({rate:.0}/s), {:.1} events each, {:.1} virtual days",
         args.tier,
         campaign.played,
         campaign.events as f64 / campaign.played.max(1) as f64,

@@ -105,7 +105,7 @@ pub fn conform(scenario: &Scenario, stdio: Stdio, longest: u64) -> Outcome {
         });
         stall = lags.filter(|lag| *lag > LAG_MAX).fold(played.stall, Duration::max);
         let came = Public::of(&played.run);
-        let mut differ: Vec<String> = played.run.broken.iter().chain(&played.run.missed).cloned().collect();
+        let mut differ = played.run.problems(&fit.scenario);
         differ.extend(fit.public.differences(&came));
         if differ.is_empty() {
             let tolerance = wall::tolerance(scenario);

@@ -37,7 +37,7 @@ pub fn record(scenario: &Scenario) -> Result<Recording, Vec<String>> {
     let replayed = host_tier::play(&recorded, 0);
     catch_up(&mut recorded, &played.run.lines, &replayed.lines);
     let fake = host_tier::play(&recorded, 0);
-    let problems: Vec<String> = fake.broken.iter().chain(&fake.missed).cloned().collect();
+    let problems = fake.problems(&recorded);
     let (came, replayed) = (Public::of(&played.run), Public::of(&fake));
     let differ = [problems, replayed.differences(&came)].concat();
     if differ.is_empty() {

@@ -58,8 +58,7 @@ pub(crate) fn fit(scenario: &Scenario, longest: u64) -> Result<Fit, String> {
             why.get_or_insert_with(|| format!("it takes {} s", fake.took / 1_000));
             continue;
         }
-        let problem = fake.broken.iter().chain(&fake.missed).next();
-        if let Some(problem) = problem {
+        if let Some(problem) = fake.problems(&scenario).first() {
             why.get_or_insert_with(|| format!("on the fake: {problem}"));
             continue;
         }

@@ -9,6 +9,7 @@ use unified_exec::host::stream::{CallStream, Item, Refused, StreamOptions};
 use unified_exec::host::{CallError, Followed, Host, SessionHandle};
 
 use crate::call;
+use crate::run::{Missed, Why};
 use crate::scenario::{Op, When};
 use crate::stage::heard::Heard;
 use crate::stage::received::Received;
@@ -39,7 +40,7 @@ impl Client {
             Process::Known(process) => Some(*process),
             Process::Of(request) => match self.started(request).await {
                 Some(process) => Some(process),
-                None => return self.missed("the call has started no process"),
+                None => return self.missed(Why::NoProcess),
             },
         };
         match self.asked(process, &target).await {
@@ -63,8 +64,8 @@ impl Client {
         self.tell.send(heard).ok();
     }
 
-    fn missed(&self, what: &str) {
-        self.say(Heard::Missed { step: self.step, what: what.to_owned() });
+    fn missed(&self, why: Why) {
+        self.say(Heard::Missed(Missed { step: self.step, why }));
     }
 
     /// The process that a request has started.
@@ -134,7 +135,7 @@ impl Client {
         let Some(grants) = self.session.grants().await else { return Some(Err(Over)) };
         let number = self.when.grant.and_then(|number| number.checked_sub(1));
         let Some(grant) = number.and_then(|at| grants.get(at)).map(|grant: &Grant| grant.id.clone()) else {
-            self.missed("there is no such grant");
+            self.missed(Why::NoGrant);
             return None;
         };
         Some(Ok(Answer::Revoked(self.session.revoke(grant).await.map(Box::new))))

@@ -21,7 +21,7 @@ use unified_exec::core::time::Instant;
 use self::child::{Child, Report};
 use self::trace::{Mark, What};
 use crate::rulebook::Rulebook;
-use crate::run::{Run, Step};
+use crate::run::{Missed, Run, Step, Why};
 use crate::scenario::session::config;
 use crate::scenario::{Program, Scenario, SpawnFailure};
 use crate::transcript::{Line, Pattern, Word};
@@ -86,11 +86,13 @@ pub(crate) struct World<'a> {
     /// Where the connections go that wait for an answer.
     pub(crate) connections: BTreeMap<ConnectionId, (ProcessId, String)>,
     connected: u64,
+    /// The early window.
+    pub(crate) window: Duration,
     /// Things that have happened at this instant.
     at_once: u32,
     pub(crate) lines: Vec<Line>,
     pub(crate) broken: Vec<String>,
-    pub(crate) missed: Vec<String>,
+    pub(crate) missed: Vec<Missed>,
     pub(crate) steps: Vec<Step>,
     /// Kept for pictures only.
     marks: Option<Vec<Mark>>,
@@ -117,6 +119,7 @@ impl<'a> World<'a> {
             questions: Vec::new(),
             connections: BTreeMap::new(),
             connected: 0,
+            window: scenario.service.limits().early_window,
             at_once: 0,
             lines: Vec::new(),
             broken: Vec::new(),
@@ -302,9 +305,7 @@ impl<'a> World<'a> {
     }
 
     fn into_run(mut self) -> Run {
-        for (step, pattern) in &self.armed {
-            self.missed.push(format!("step {}: {pattern} never came", step + 1));
-        }
+        self.missed.extend(self.armed.iter().map(|(step, _)| Missed { step: *step, why: Why::NeverCame }));
         Run {
             live: self.session.view().live,
             questions: self.session.view().open_questions,

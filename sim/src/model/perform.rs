@@ -108,8 +108,7 @@ impl World<'_> {
                 self.questions.len() - 1
             }) + 1
         });
-        let window = self.session.view().limits.early_window;
-        let (process, kind, mut keys) = tell::event(&event.kind, window);
+        let (process, kind, mut keys) = tell::event(&event.kind, self.window);
         if let Some(number) = number {
             keys.insert(0, ("n", number.to_compact_string()));
         }

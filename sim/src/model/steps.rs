@@ -6,7 +6,7 @@ use unified_exec::core::session::{Call, Decide, Event, Update};
 
 use crate::call;
 use crate::model::World;
-use crate::run::Step;
+use crate::run::{Missed, Step, Why};
 use crate::scenario::service::rules;
 use crate::scenario::{Op, When};
 use crate::tell;
@@ -25,10 +25,7 @@ impl World<'_> {
             None => None,
             Some(name) => match self.starters.iter().find(|(_, starter)| starter == name) {
                 Some((process, _)) => Some(*process),
-                None => {
-                    let problem = format!("step {}: call {name:?} has started no process", step + 1);
-                    return self.missed.push(problem);
-                }
+                None => return self.missed.push(Missed { step, why: Why::NoProcess }),
             },
         };
         if self.session.is_over() && !matches!(when.op, Op::Disconnect | Op::OwnerNetwork) {
@@ -94,7 +91,7 @@ impl World<'_> {
         let number = when.and_then(|when| when.grant).and_then(|number| number.checked_sub(1));
         match (when, number.and_then(|at| grants.get(at))) {
             (Some(when), Some(grant)) => self.ask(step, when, Call::Revoke { grant: grant.id.clone() }),
-            _ => self.missed.push(format!("step {}: there is no such grant", step + 1)),
+            _ => self.missed.push(Missed { step, why: Why::NoGrant }),
         }
         true
     }

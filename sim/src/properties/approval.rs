@@ -8,7 +8,17 @@ use crate::scenario::service::{Policy, Says};
 
 type Check = fn(&Facts<'_>, &mut Found);
 
-pub(crate) const ALL: [(&str, &str, Check); 9] = [
+pub(crate) const ALL: [(&str, &str, Check); 11] = [
+    (
+        "interrupt_withdraws_questions",
+        "an interrupt closes what the starts of its turn wait to be asked about",
+        interrupted,
+    ),
+    (
+        "approved_retries_are_silent",
+        "who was approved is not asked again about a retry, but under strict review",
+        silent,
+    ),
     ("nobody_is_asked_under_never", "under Never no person is asked", never_asks),
     (
         "no_sandbox_needs_leave",
@@ -278,11 +288,41 @@ fn retried(facts: &Facts<'_>, found: &mut Found) {
             && facts.of_kind(call, "spawn_failed").next().is_none()
             && question_of(facts, call, "retry").is_none();
         let waited = call.answers.first().is_some_and(|at| facts.says(*at, "end") == "exited");
-        if denied && first && waited {
+        let interrupted = facts.run.lines.iter().take(exited).any(|line| line.kind == "interrupted");
+        if denied && first && waited && !interrupted {
             found.push(format!(
                 "{} was denied early, and there was neither question nor second attempt",
                 call.name
             ));
+        }
+    }
+}
+
+fn silent(facts: &Facts<'_>, found: &mut Found) {
+    for question in facts.questions.iter().filter(|question| question.kind == "retry") {
+        let Some(call) = facts.call(question.who).filter(|call| !facts.is_repeated(call)) else { continue };
+        let command = question_of(facts, call, "command");
+        let yes = command.is_some_and(|command| approves(facts, command));
+        if yes && facts.says(question.asked, "strict") != "true" {
+            found.push(format!("{} was approved, and asked about again", call.name));
+        }
+    }
+}
+
+fn interrupted(facts: &Facts<'_>, found: &mut Found) {
+    for (step, when) in facts.done_before(usize::MAX, Op::Interrupt) {
+        for question in facts.questions.iter().filter(|question| question.asked < step.line) {
+            let closed = question.decided.first().copied();
+            let open = closed.is_none_or(|closed| closed >= step.line);
+            let Some(call) = facts.call(question.who).filter(|call| open && !facts.is_repeated(call)) else {
+                continue;
+            };
+            let of_turn = when.turn.as_deref() == Some(call.when.turn.as_deref().unwrap_or("t"));
+            let waits = !call.dropped && call.answers.first().is_none_or(|at| *at >= step.line);
+            let about_start = question.kind == "command" || question.kind == "retry";
+            if of_turn && waits && about_start && closed.is_none_or(|closed| facts.t(closed) > step.t) {
+                found.push(format!("question {} was open after an interrupt of its turn", question.number));
+            }
         }
     }
 }

@@ -72,8 +72,7 @@ fn calls_end(facts: &Facts<'_>, found: &mut Found) {
             continue;
         };
         let late = call.answers.first().is_none_or(|at| *at >= sweep.line);
-        let missed =
-            facts.run.missed.iter().any(|missed| missed.starts_with(&format!("step {}:", call.step + 1)));
+        let missed = facts.run.missed.iter().any(|missed| missed.step == call.step);
         if late && !missed {
             found.push(format!("{} of {} has no answer at {}", call.name, done.t, sweep.t));
         }

@@ -6,10 +6,11 @@ use crate::scenario::Op;
 
 type Check = fn(&Facts<'_>, &mut Found);
 
-pub(crate) const ALL: [(&str, &str, Check); 4] = [
+pub(crate) const ALL: [(&str, &str, Check); 5] = [
     ("input_has_no_holes", "delivered input joins", joins),
     ("no_input_while_it_is_asked_about", "nothing is delivered while a question about input is open", waits),
     ("delivered_is_what_was_sent", "no more is delivered than calls sent that were not refused", accounted),
+    ("no_refuses_the_write", "a write whose input was not approved is told so", told),
     ("refused_input_is_not_delivered", "a write that was refused has delivered nothing", refused),
 ];
 
@@ -88,6 +89,26 @@ fn refused(facts: &Facts<'_>, found: &mut Found) {
         let delivered = facts.of_kind(process, "stdin_written").any(|line| line >= done.line && line < at);
         if !others && delivered {
             found.push(format!("{} was refused as {error}, and its input was delivered", write.name));
+        }
+    }
+}
+
+fn told(facts: &Facts<'_>, found: &mut Found) {
+    for question in facts.questions.iter().filter(|question| question.kind == "input") {
+        let Some(closed) = question.decided.first().copied() else { continue };
+        if !matches!(facts.says(closed, "state"), "declined" | "turn_aborted" | "expired" | "review_failed") {
+            continue;
+        }
+        let mut writes = facts.calls.iter().filter(|call| {
+            call.when.op == Op::Write
+                && facts.target(call).is_some_and(|process| process.name == question.who)
+        });
+        let refused = |at: &usize| facts.t(*at) == facts.t(closed) && !facts.says(*at, "error").is_empty();
+        if !writes.any(|write| write.dropped || write.answers.iter().any(refused)) {
+            found.push(format!(
+                "{}: question {} was answered with no, and no write was told",
+                question.who, question.number
+            ));
         }
     }
 }

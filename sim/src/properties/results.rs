@@ -9,7 +9,7 @@ type Check = fn(&Facts<'_>, &mut Found);
 /// How long an answer about an end waits for the outputs.
 const COLLECT: u64 = 50;
 
-pub(crate) const ALL: [(&str, &str, Check); 6] = [
+pub(crate) const ALL: [(&str, &str, Check); 7] = [
     ("answered_once", "every call gets one answer", answered_once),
     (
         "running_was_true",
@@ -23,6 +23,7 @@ pub(crate) const ALL: [(&str, &str, Check); 6] = [
         exit_output,
     ),
     ("ranges_join", "answers of one process tell its output without gap and without going back", ranges),
+    ("questions_hold_deadlines", "no call yields while a question of the session is open", held),
     ("yields_on_time", "a start yields exactly when its clamped time is over", yields),
 ];
 
@@ -32,8 +33,7 @@ fn answered_once(facts: &Facts<'_>, found: &mut Found) {
             found.push(format!("{} was answered {} times", call.name, call.answers.len()));
         }
         let waits = facts.run.waiting.iter().any(|waiting| waiting == call.name);
-        let missed =
-            facts.run.missed.iter().any(|missed| missed.starts_with(&format!("step {}:", call.step + 1)));
+        let missed = facts.run.missed.iter().any(|missed| missed.step == call.step);
         if call.done.is_some() && call.answers.is_empty() && !call.dropped && !waits && !missed {
             found.push(format!("{} was neither answered nor waits", call.name));
         }
@@ -188,6 +188,21 @@ fn yields(facts: &Facts<'_>, found: &mut Found) {
                 call.name,
                 facts.t(at)
             ));
+        }
+    }
+}
+
+fn held(facts: &Facts<'_>, found: &mut Found) {
+    for (call, at) in facts.answers().filter(|(_, at)| facts.says(*at, "end") == "yielded") {
+        let open = |question: &&Question<'_>| {
+            question.asked < at && question.decided.first().is_none_or(|closed| *closed > at)
+        };
+        // Who could not be killed is let go of, and a repeat is told what its first was told.
+        if facts.anybody_is_stuck() || facts.is_repeated(call) {
+            continue;
+        }
+        if let Some(question) = facts.questions.iter().find(open) {
+            found.push(format!("{} yielded while question {} was open", call.name, question.number));
         }
     }
 }

@@ -3,6 +3,7 @@
 use unified_exec::core::ids::{ApprovalId, ProcessId};
 
 use super::received::Received;
+use crate::run::Missed;
 use crate::tell::Keys;
 
 /// What a caller hears.
@@ -19,7 +20,7 @@ pub(crate) enum Heard {
     /// The output that a call was given.
     Received(Received),
     /// A step found nothing to act on.
-    Missed { step: usize, what: String },
+    Missed(Missed),
     /// What must never happen.
     Broken(String),
 }

@@ -29,7 +29,7 @@ use unified_exec::spawn::fake::FakeSpawner;
 use self::heard::{Event, Heard};
 use self::ports::{Reviews, Rules};
 use self::received::Received;
-use crate::run::{Run, Step};
+use crate::run::{Missed, Run, Step, Why};
 use crate::scenario::service::rules;
 use crate::scenario::{How, Op, Scenario, When};
 use crate::tell::Keys;
@@ -267,8 +267,7 @@ impl<'a, S: Spawns> Director<'a, S> {
             None => Process::None,
             Some(to) => match self.process(to) {
                 Process::None => {
-                    let problem = format!("step {}: call {to:?} has started no process", step + 1);
-                    return self.run.missed.push(problem);
+                    return self.run.missed.push(Missed { step, why: Why::NoProcess });
                 }
                 process => process,
             },
@@ -345,9 +344,9 @@ impl<'a, S: Spawns> Director<'a, S> {
                 self.starter(Some(process), Some(&request));
             }
             Heard::Received(received) => self.received.push(received),
-            Heard::Missed { step, what } => {
-                self.waiting.remove(&step);
-                self.run.missed.push(format!("step {}: {what}", step + 1));
+            Heard::Missed(missed) => {
+                self.waiting.remove(&missed.step);
+                self.run.missed.push(missed);
             }
             Heard::Broken(what) => self.run.broken.push(what),
         }
@@ -405,9 +404,7 @@ impl<'a, S: Spawns> Director<'a, S> {
     /// What it came to; `live` and `questions` are of the session at the end.
     pub(crate) fn into_run(mut self, live: usize, questions: usize) -> Run {
         let armed = std::mem::take(&mut self.armed);
-        self.run
-            .missed
-            .extend(armed.iter().map(|(step, pattern)| format!("step {}: {pattern} never came", step + 1)));
+        self.run.missed.extend(armed.iter().map(|(step, _)| Missed { step: *step, why: Why::NeverCame }));
         let said = |process: ProcessId, attempt: u8| {
             self.cast.spawner.said(&process.to_string(), usize::from(attempt).saturating_sub(1))
         };

@@ -32,7 +32,7 @@ pub fn regression(scenario: &Scenario, property: &str, found: &str, run: Option<
     let mut scenario = scenario.clone();
     let says = properties().find(|(name, _)| *name == property).map_or(property, |(_, says)| says);
     scenario.title = says.to_owned();
-    scenario.tags = vec!["regress".to_owned(), property.to_owned()];
+    scenario.tags = vec!["regress".to_owned(), property.replace('_', "-")];
     if let Some(run) = run {
         let (live, children) = (run.live, run.children);
         scenario.expect.at_end =

@@ -12,6 +12,7 @@ use unified_exec::grpc::server::Edge;
 use unified_exec::host::{Followed, SessionHandle};
 
 use super::{asked, refusal, rights, said};
+use crate::run::{Missed, Why};
 use crate::scenario::{Mode, Op, When};
 use crate::stage::heard::Heard;
 use crate::stage::received::Received;
@@ -68,7 +69,7 @@ impl Client {
             Process::Known(process) => Some(*process),
             Process::Of(request) => match self.started(request).await {
                 Some(process) => Some(process),
-                None => return self.missed("the call has started no process"),
+                None => return self.missed(Why::NoProcess),
             },
         };
         match self.asked(process, &target).await {
@@ -92,8 +93,8 @@ impl Client {
         self.tell.send(heard).ok();
     }
 
-    fn missed(&self, what: &str) {
-        self.say(Heard::Missed { step: self.step, what: what.to_owned() });
+    fn missed(&self, why: Why) {
+        self.say(Heard::Missed(Missed { step: self.step, why }));
     }
 
     fn session(&self) -> String {
@@ -248,7 +249,7 @@ impl Client {
         let grants = self.approval_client().list_grants(asked).await?.into_inner().grants;
         let number = self.when.grant.and_then(|number| number.checked_sub(1));
         let Some(grant) = number.and_then(|at| grants.get(at)) else {
-            self.missed("there is no such grant");
+            self.missed(Why::NoGrant);
             return Ok(None);
         };
         let asked = pb::RevokeGrantRequest { session_id: session, grant_id: grant.grant_id.clone() };

@@ -32,6 +32,11 @@ impl Session {
             let process = wait.process;
             waited_for.insert(process);
             report.waits += 1;
+            let polls = matches!(wait.kind, WaitKind::Write(_) | WaitKind::Poll { .. });
+            if polls && self.is_judged(now, waiting, WaitEnd::Interrupted) {
+                continue;
+            }
+            let Some(wait) = self.waits.get(&waiting) else { continue };
             match wait.kind {
                 WaitKind::Start { .. } | WaitKind::OneShot => {
                     report.one_shots.extend(self.interrupt_start(now, waiting, process));

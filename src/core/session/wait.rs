@@ -110,8 +110,9 @@ pub(super) enum Yield {
         /// Since when.
         since: Instant,
     },
-    /// It passed while the end of an attempt was judged.
-    Passed,
+    /// The wait was to end, and so would its deadline, while the end of an attempt was judged: it ends so when that is not the
+    /// end of the process.
+    Passed(WaitEnd),
 }
 
 impl Wait {
@@ -287,7 +288,7 @@ impl Session {
         for call in self.waits_on(process) {
             if let Some(Wait {
                 kind: WaitKind::Start { yield_time: Some(length) },
-                yields: Yield::Unset | Yield::Passed,
+                yields: Yield::Unset | Yield::Passed(_),
                 ..
             }) = self.waits.get(&call)
             {
@@ -321,14 +322,10 @@ impl Session {
     pub(super) fn on_wait_over(&mut self, now: Instant, call: CallId) {
         let Some(wait) = self.waits.get_mut(&call) else { return };
         wait.yields = Yield::Unset;
-        let judging = |process: &Process| matches!(process.phase, Phase::Judging { .. });
-        if !matches!(wait.kind, WaitKind::Condition { .. })
-            && self.processes.get(&wait.process).is_some_and(judging)
-        {
-            // Its attempt has ended: within 20 ms this call is answered by what that comes to.
-            wait.yields = Yield::Passed;
+        if self.is_judged(now, call, WaitEnd::Yielded) {
             return;
         }
+        let Some(wait) = self.waits.get_mut(&call) else { return };
         match &mut wait.kind {
             WaitKind::Write(_) => self.stop_or_answer_write(now, call, WaitEnd::Yielded),
             WaitKind::Condition { .. } => self.answer_condition(now, call, ConditionEnd::TimedOut),
@@ -338,16 +335,30 @@ impl Session {
         }
     }
 
-    /// What was judged is not the end: polls and writes whose time was over are answered, starts go on with the second
+    /// Whether the attempt of a call that collects output has ended and its end is being judged: within 20 ms the call is
+    /// answered by what that comes to, and as `end` only if the process goes on. Nobody is told that what has ended runs.
+    pub(super) fn is_judged(&mut self, now: Instant, call: CallId, end: WaitEnd) -> bool {
+        let Some(wait) = self.waits.get_mut(&call) else { return false };
+        let judging = |process: &Process| matches!(process.phase, Phase::Judging { .. });
+        let collects = !matches!(wait.kind, WaitKind::Condition { .. });
+        let judged = collects && self.processes.get(&wait.process).is_some_and(judging);
+        if judged {
+            wait.paused += still_held(wait.yields, now);
+            wait.yields = Yield::Passed(end);
+            self.timers.stop(&Timer::Wait(call));
+        }
+        judged
+    }
+
+    /// What was judged is not the end: polls and writes whose time was over, or that were interrupted, are answered, starts go on with the second
     /// attempt.
     pub(super) fn yield_passed(&mut self, now: Instant, process: ProcessId) {
         for call in self.waits_on(process) {
-            let Some(wait) = self.waits.get(&call).filter(|wait| wait.yields == Yield::Passed) else {
-                continue;
-            };
+            let Some(wait) = self.waits.get(&call) else { continue };
+            let Yield::Passed(end) = wait.yields else { continue };
             match wait.kind {
-                WaitKind::Write(_) => self.stop_or_answer_write(now, call, WaitEnd::Yielded),
-                WaitKind::Poll { .. } => self.answer(now, call, WaitEnd::Yielded),
+                WaitKind::Write(_) => self.stop_or_answer_write(now, call, end),
+                WaitKind::Poll { .. } => self.answer(now, call, end),
                 WaitKind::Start { .. } | WaitKind::OneShot | WaitKind::Condition { .. } => {}
             }
         }
@@ -442,7 +453,7 @@ impl Session {
 fn still_held(yields: Yield, now: Instant) -> Duration {
     match yields {
         Yield::Held { since, .. } => now.since(since),
-        Yield::Unset | Yield::Running | Yield::Passed => Duration::ZERO,
+        Yield::Unset | Yield::Running | Yield::Passed(_) => Duration::ZERO,
     }
 }
 

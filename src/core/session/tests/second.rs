@@ -136,6 +136,30 @@ fn a_poll_whose_time_is_over_while_an_end_is_judged_is_answered_though_another_a
 }
 
 #[test]
+fn a_poll_that_is_interrupted_while_an_end_is_judged_is_told_what_that_comes_to() {
+    let mut bench = Bench::built(sandboxed(ApprovalPolicy::Never), Limits::default(), true);
+    let (_, process) = bench.running(shell().yields(250));
+    bench.advance(1_000);
+    let poll = bench.poll(process);
+    bench.dies_of(process, Signal::SYS);
+    bench.interrupt("t");
+    bench.advance(70);
+    assert_eq!((bench.result(poll).end, bench.result(poll).live_process()), (WaitEnd::Exited, None));
+
+    let mut bench = retries_silently();
+    let (_, process) = bench.approved(shell().turn("first"));
+    let poll = bench.poll(process);
+    bench.dies_of(process, Signal::SYS);
+    bench.interrupt("t");
+    bench.advance(20);
+    assert_eq!(bench.spawns(), 2);
+    assert_eq!(
+        (bench.result(poll).end, bench.result(poll).live_process()),
+        (WaitEnd::Interrupted, Some(process))
+    );
+}
+
+#[test]
 fn what_has_taken_input_is_not_run_again() {
     let deliver: [fn(&mut Bench, ProcessId); 3] = [
         |bench, process| {
