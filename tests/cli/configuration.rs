@@ -45,6 +45,7 @@ fn the_documented_defaults_are_the_defaults() {
     (config.rules.system, config.rules.user) = (None, None);
     config.environment.set.clear();
     config.audit.directory = None;
+    (config.telemetry.otlp_endpoint, config.telemetry.prometheus) = (None, None);
     (config.session.cwd, config.session.shell) = (None, None);
     assert_eq!(config, default);
 }

@@ -50,8 +50,8 @@ fn never_asks(facts: &Facts<'_>, found: &mut Found) {
     for question in &facts.questions {
         let policies = facts.policies(question.asked, question.asked);
         let never = policies.iter().all(|policy| matches!(policy, Some(Policy::Never)));
-        // Strict review asks the automatic reviewer, whatever people may be asked. The wire does not tell it.
-        if never && facts.says(question.asked, "strict") == "false" {
+        // Strict review asks the automatic reviewer, whatever people may be asked.
+        if never && !facts.may_be_strict(question.asked) {
             found.push(format!("question {} was asked under Never", question.number));
         }
     }
@@ -303,7 +303,7 @@ fn silent(facts: &Facts<'_>, found: &mut Found) {
         let Some(call) = facts.call(question.who).filter(|call| !facts.is_repeated(call)) else { continue };
         let command = question_of(facts, call, "command");
         let yes = command.is_some_and(|command| approves(facts, command));
-        if yes && facts.says(question.asked, "strict") != "true" {
+        if yes && !facts.may_be_strict(question.asked) {
             found.push(format!("{} was approved, and asked about again", call.name));
         }
     }

@@ -250,6 +250,19 @@ impl<'a> Facts<'a> {
         })
     }
 
+    /// Whether a question is strict review's; where the wire does not tell, whether it can be.
+    pub(crate) fn may_be_strict(&self, asked: usize) -> bool {
+        if let Ok(strict) = self.says(asked, "strict").parse() {
+            return strict;
+        }
+        let first = self.scenario.service.strict_review.unwrap_or(false);
+        let values = self.values(asked, asked, first, |changed| match changed {
+            Changed::Rights(change) => change.strict_review,
+            Changed::OwnerNetwork(_) => None,
+        });
+        values.into_iter().any(|strict| strict)
+    }
+
     /// Whether paths that may not be read existed at every moment between two lines.
     pub(crate) fn always_denied_reads(&self, from: usize, to: usize) -> bool {
         let has = |paths: &Option<Vec<String>>| paths.as_ref().map(|paths| !paths.is_empty());
