@@ -55,6 +55,19 @@ fn own_program() -> std::io::Result<PathBuf> {
     beside.ok_or_else(|| std::io::Error::other(format!("there is no `sim` beside {}", exe.display())))
 }
 
+/// `exe` where commands find it: a sandbox has a temporary folder of its own and the play's `folder` in it, and a clone may
+/// stand below the one that it hides.
+fn within_reach(exe: PathBuf, folder: &Path) -> std::io::Result<PathBuf> {
+    if !exe.starts_with(std::env::temp_dir()) {
+        return Ok(exe);
+    }
+    let there = folder.join("sim");
+    if std::fs::hard_link(&exe, &there).is_err() {
+        std::fs::copy(&exe, &there)?;
+    }
+    Ok(there)
+}
+
 /// Where a host's ids come from. Descendants are told apart by the ids of their session and process, so that hosts which
 /// live side by side need other ones.
 fn seed() -> u64 {
@@ -66,8 +79,9 @@ fn seed() -> u64 {
 pub(crate) fn play(scenario: &Scenario, least: Duration) -> Played {
     let runtime = Builder::new_current_thread().enable_all().build();
     let result = runtime.and_then(|runtime| {
-        let (folder, exe) = (tempfile::tempdir()?, own_program()?);
+        let folder = tempfile::tempdir()?;
         let place = std::fs::canonicalize(folder.path())?;
+        let exe = within_reach(own_program()?, &place)?;
         let played = runtime.block_on(playing(scenario, &place, exe, least));
         runtime.shutdown_timeout(Duration::from_secs(1));
         played
