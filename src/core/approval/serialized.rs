@@ -11,20 +11,23 @@ pub(crate) fn input_review_bytes(process: ProcessId, input: &[u8], eof: bool, re
 }
 
 /// A byte that is no UTF-8 stands as `\u00NN`.
-const ESCAPED_BYTES: usize = 6;
+const ESCAPED_BYTES: u8 = 6;
 
 fn chunk_bytes(chunk: std::str::Utf8Chunk<'_>) -> usize {
-    text_bytes(chunk.valid()) + chunk.invalid().len() * ESCAPED_BYTES
+    text_bytes(chunk.valid()) + chunk.invalid().len() * usize::from(ESCAPED_BYTES)
 }
 
 fn text_bytes(text: &str) -> usize {
-    text.chars()
-        .map(|character| match character {
-            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..='\u{1f}' | '\u{7f}' => ESCAPED_BYTES,
-            other => other.len_utf8(),
-        })
-        .sum()
+    text.bytes().map(|byte| usize::from(escaped(byte))).sum()
+}
+
+/// How many bytes one byte of UTF-8 text stands as.
+const fn escaped(byte: u8) -> u8 {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0x00..=0x1f | 0x7f => ESCAPED_BYTES,
+        _ => 1,
+    }
 }
 
 #[cfg(test)]

@@ -395,7 +395,8 @@ impl Session {
         let exit = process.exit().copied();
         let next = if wait.carries_output() { process.output_end().max(from) } else { from };
         process.launch.attended &= !questions::is_start(&wait.kind);
-        if wait.carries_output() {
+        // What nobody hears was not told.
+        if wait.carries_output() && !wait.callers.is_empty() {
             process.cursor = process.cursor.max(next);
             process.told |= exit.is_some();
         }

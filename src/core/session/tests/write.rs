@@ -306,3 +306,19 @@ fn reads_move_the_cursor_and_dropped_calls_do_not() {
     bench.advance(5_000);
     assert_eq!((bench.result(poll).from, bench.result(poll).next), (14, 20));
 }
+
+#[test]
+fn a_write_whose_client_went_away_tells_nobody_anything() {
+    let mut bench = Bench::new();
+    let process = bench.background(shell().stdin());
+    let seen = bench.view(process).unwrap().cursor;
+    let write = bench.write(input(process, "ls\n"));
+    bench.drops(write);
+    bench.wrote(process, 3, WriteOutcome::Whole);
+    bench.output(process, seen + 9);
+    bench.finishes(process, 0);
+    assert_eq!(bench.view(process).unwrap().cursor, seen);
+    let poll = bench.poll(process);
+    assert_eq!((bench.result(poll).from, bench.result(poll).next), (seen, seen + 9));
+    assert_eq!(bench.result(poll).end, WaitEnd::Exited);
+}
