@@ -1,5 +1,6 @@
 //! A caller's step as a call of the core.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -124,12 +125,11 @@ pub(crate) const fn verdict(verdict: scenario::Verdict) -> approval::Verdict {
 }
 
 fn write(when: &When, turn: TurnId, process: ProcessId) -> Write {
-    let input = when.input.as_deref().unwrap_or_default().repeat(when.times.unwrap_or(1));
     Write {
         turn,
         request: request(when),
         process,
-        input: Bytes::from(input),
+        input: input(when),
         offset: when.offset,
         eof: when.eof == Some(true),
         answer: match when.frame {
@@ -137,6 +137,21 @@ fn write(when: &When, turn: TurnId, process: ProcessId) -> Write {
             _ => WriteAnswer::Collect { yield_time: millis(when.yield_ms) },
         },
     }
+}
+
+/// What is written. A long input is the same each time, and it is built once.
+fn input(when: &When) -> Bytes {
+    thread_local! {
+        static LONG: RefCell<(String, usize, Bytes)> = RefCell::default();
+    }
+    let text = when.input.as_deref().unwrap_or_default();
+    let Some(times) = when.times else { return Bytes::copy_from_slice(text.as_bytes()) };
+    LONG.with_borrow_mut(|long| {
+        if (long.0.as_str(), long.1) != (text, times) {
+            *long = (text.to_owned(), times, Bytes::from(text.repeat(times)));
+        }
+        long.2.clone()
+    })
 }
 
 /// The edge digests the whole request; here what a scenario can vary is enough.

@@ -98,7 +98,7 @@ pub fn judge(scenario: &Scenario, run: &Run) -> Verdict {
         ("questions", expect.questions, &["approval_requested"][..]),
     ];
     for (name, expected, kinds) in counts {
-        let came = run.lines.iter().filter(|line| kinds.contains(&line.kind.as_str())).count();
+        let came = run.lines.iter().filter(|line| kinds.contains(&line.kind)).count();
         if let Some(expected) = expected.filter(|expected| *expected != came) {
             failures.push(format!("{name} = {came}, expected {expected}"));
         }

@@ -13,6 +13,10 @@ use crate::commands::{
     timeline,
 };
 
+/// A play is many small allocations, all of one thread.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Plays timing scenarios against unified-exec, and proves that the same seed gives the same bytes.
 #[derive(Debug, Parser)]
 #[command(name = "sim", version)]

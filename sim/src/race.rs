@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_first_line_that_differs_is_named() {
-        let line = |t| Line::new(t, "a", "answer", vec![]);
+        let line = |t| Line::new(t, "a".into(), "answer", vec![]);
         assert!(differ(&[line(1), line(2)], &[line(1), line(2)]).is_none());
         let race = Race { seed: 3, first: differ(&[line(1)], &[line(1), line(2)]).unwrap() };
         assert!(

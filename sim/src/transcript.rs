@@ -16,14 +16,14 @@ pub struct Line {
     /// The call it belongs to; `-` for none.
     pub who: Word,
     /// An event of the feed, or `answer`.
-    pub kind: Word,
+    pub kind: &'static str,
     /// What it says, in the order in which it is printed.
     pub keys: Vec<(&'static str, Word)>,
 }
 
 impl Line {
-    pub(crate) fn new(t: u64, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) -> Self {
-        Self { t, who: who.into(), kind: kind.into(), keys }
+    pub(crate) fn new(t: u64, who: Word, kind: &'static str, keys: Vec<(&'static str, Word)>) -> Self {
+        Self { t, who, kind, keys }
     }
 
     /// What it says under `key`.
@@ -44,12 +44,15 @@ impl fmt::Display for Line {
 
 /// A value that a tier does not tell: equal to anything.
 const UNTOLD: &str = "?";
+/// In a pattern: whoever, whatever.
+const ANY: &str = "*";
 
 /// What a line must look like; keys that are not named may have any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     who: Word,
-    kind: Word,
+    /// `None` for any.
+    kind: Option<&'static str>,
     /// Ordered by key.
     keys: Vec<(Word, Word)>,
 }
@@ -101,7 +104,7 @@ impl Pattern {
         let mut keys: Vec<(Word, Word)> =
             keys.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         keys.sort();
-        Self { who: who.into(), kind: Word::const_new(kind), keys }
+        Self { who: who.into(), kind: Some(kind), keys }
     }
 
     /// Reads a pattern.
@@ -110,7 +113,8 @@ impl Pattern {
         let (Some(who), Some(kind)) = (words.next(), words.next()) else {
             return Err(PatternError::Short(text.to_owned()));
         };
-        if kind != "*" && !KINDS.contains(&kind) {
+        let known = KINDS.into_iter().find(|known| *known == kind);
+        if kind != ANY && known.is_none() {
             return Err(PatternError::Kind(kind.to_owned()));
         }
         let mut keys = words
@@ -120,7 +124,7 @@ impl Pattern {
             })
             .collect::<Result<Vec<_>, _>>()?;
         keys.sort();
-        Ok(Self { who: who.into(), kind: kind.into(), keys })
+        Ok(Self { who: who.into(), kind: known, keys })
     }
 
     /// Whose lines it matches: a call, `*` or `-`.
@@ -130,7 +134,7 @@ impl Pattern {
 
     /// What kind of lines; `*` for all.
     pub(crate) fn kind(&self) -> &str {
-        &self.kind
+        self.kind.unwrap_or(ANY)
     }
 
     /// What they must say.
@@ -140,8 +144,8 @@ impl Pattern {
 
     /// Whether `line` looks like this.
     pub fn matches(&self, line: &Line) -> bool {
-        (self.who == "*" || self.who == line.who)
-            && (self.kind == "*" || self.kind == line.kind)
+        self.kind.is_none_or(|kind| kind == line.kind)
+            && (self.who == line.who || self.who == ANY)
             && self
                 .keys
                 .iter()
@@ -151,7 +155,7 @@ impl Pattern {
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.who, self.kind)?;
+        write!(f, "{} {}", self.who, self.kind())?;
         for (key, value) in &self.keys {
             write!(f, " {key}={value}")?;
         }

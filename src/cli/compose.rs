@@ -109,7 +109,7 @@ fn rules(sources: Sources) -> Result<Arc<dyn Rulebook>, Failure> {
 
 /// One of our own variables, if it is text.
 fn variable<'a>(inherited: &'a [EnvVar], name: &str) -> Option<&'a str> {
-    let value = inherited.iter().find(|var| var.name == name).map(|var| var.value.as_slice());
+    let value = inherited.iter().find(|var| var.name == name).map(|var| &*var.value);
     value.and_then(|value| std::str::from_utf8(value).ok())
 }
 
@@ -152,7 +152,9 @@ fn here() -> Result<String, Failure> {
 /// Our own environment, once; values are bytes. A name that is not UTF-8 cannot be spoken of in the contract.
 fn environment() -> Vec<EnvVar> {
     std::env::vars_os()
-        .filter_map(|(name, value)| Some(EnvVar::new(name.into_string().ok()?, value.into_encoded_bytes())))
+        .filter_map(|(name, value)| {
+            Some(EnvVar { name: name.into_string().ok()?.into(), value: value.into_encoded_bytes().into() })
+        })
         .collect()
 }
 

@@ -52,7 +52,7 @@ impl Environment {
             },
             default_excludes: self.default_excludes,
             exclude: self.exclude.clone(),
-            set: self.set.iter().map(|(name, value)| EnvVar::new(name.clone(), value.as_bytes())).collect(),
+            set: self.set.iter().map(|(name, value)| EnvVar::new(name.clone(), value.clone())).collect(),
             include_only: self.include_only.clone(),
         }
     }

@@ -1,6 +1,9 @@
 //! What a caller asks to run, checked and turned into what a spawner starts. Pure: the environment that is inherited
 //! comes in as data.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::core::ids::{ProcessId, SessionId};
 use crate::core::spawn::{SpawnPlan, Stdio};
 
@@ -8,15 +11,19 @@ use crate::core::spawn::{SpawnPlan, Stdio};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EnvVar {
     /// Its name.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Its value.
-    pub value: Vec<u8>,
+    pub value: Cow<'static, [u8]>,
 }
 
 impl EnvVar {
     /// A variable with a text value.
-    pub fn new(name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
-        Self { name: name.into(), value: value.into() }
+    pub fn new(name: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> Self {
+        let value = match value.into() {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        };
+        Self { name: name.into(), value }
     }
 }
 
@@ -266,7 +273,7 @@ impl Command {
                 || defaults.inherited.contains(var)
         };
         let set = defaults.env.set.iter().chain(&self.env).filter(|var| !harmless(var));
-        let mut names: Vec<String> = set.map(|var| var.name.clone()).collect();
+        let mut names: Vec<String> = set.map(|var| var.name.to_string()).collect();
         names.sort();
         names.dedup();
         names
@@ -277,7 +284,7 @@ impl Command {
         SpawnPlan {
             argv: self.argv(defaults),
             cwd: self.cwd(defaults),
-            env: self.environment(defaults, session, process),
+            env: Arc::new(self.environment(defaults, session, process)),
             stdio: match self.terminal {
                 Some(size) => Stdio::Terminal(size),
                 None => Stdio::Pipes { stdin: self.stdin },
@@ -291,11 +298,12 @@ impl Command {
     /// overlay variable wins over the overlay: it was asked for by name.
     fn environment(&self, defaults: &Defaults, session: &SessionId, process: ProcessId) -> Vec<EnvVar> {
         let mut env = defaults.env.apply(&defaults.inherited);
-        set(&mut env, SESSION_VARIABLE, session.as_str());
-        set(&mut env, PROCESS_VARIABLE, &process.to_string());
-        let overlay: &[(&str, &str)] = if self.full_terminal { &FULL_TERMINAL_OVERLAY } else { &OVERLAY };
+        put(&mut env, EnvVar::new(SESSION_VARIABLE, session.as_str().to_owned()));
+        put(&mut env, EnvVar::new(PROCESS_VARIABLE, process.to_string()));
+        let overlay: &[(&'static str, &'static str)] =
+            if self.full_terminal { &FULL_TERMINAL_OVERLAY } else { &OVERLAY };
         for (name, value) in overlay {
-            set(&mut env, name, value);
+            put(&mut env, EnvVar::new(*name, *value));
         }
         for var in &self.env {
             put(&mut env, var.clone());
@@ -315,7 +323,7 @@ impl EnvPolicy {
             .iter()
             .filter(|var| match self.inherit {
                 Inherit::All => true,
-                Inherit::Core => CORE_VARIABLES.contains(&var.name.as_str()),
+                Inherit::Core => CORE_VARIABLES.contains(&&*var.name),
                 Inherit::Nothing => false,
             })
             .filter(|var| !excluded(&var.name))
@@ -363,10 +371,6 @@ fn check_variable(field: &'static str, var: &EnvVar) -> Result<(), InvalidComman
     }
 }
 
-fn set(env: &mut Vec<EnvVar>, name: &str, value: &str) {
-    put(env, EnvVar::new(name, value));
-}
-
 pub(crate) fn put(env: &mut Vec<EnvVar>, var: EnvVar) {
     match env.iter_mut().find(|existing| existing.name == var.name) {
         Some(existing) => existing.value = var.value,
@@ -376,17 +380,28 @@ pub(crate) fn put(env: &mut Vec<EnvVar>, var: EnvVar) {
 
 /// Matches `*` (any run) and `?` (any one character), case-blind, in time linear in the name for each star.
 fn glob(pattern: &str, name: &str) -> bool {
-    let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
-    let name: Vec<char> = name.to_lowercase().chars().collect();
+    if pattern.is_ascii() && name.is_ascii() {
+        return wildcard(pattern.as_bytes(), name.as_bytes(), [b'*', b'?'], u8::eq_ignore_ascii_case);
+    }
+    let [pattern, name] = [pattern, name].map(|text| text.to_lowercase().chars().collect::<Vec<_>>());
+    wildcard(&pattern, &name, ['*', '?'], char::eq)
+}
+
+fn wildcard<T: Copy + PartialEq>(
+    pattern: &[T],
+    name: &[T],
+    [run, one]: [T; 2],
+    same: impl Fn(&T, &T) -> bool,
+) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
-    while n < name.len() {
+    while let Some(here) = name.get(n) {
         match pattern.get(p) {
-            Some('*') => {
+            Some(c) if *c == run => {
                 star = Some((p, n));
                 p += 1;
             }
-            Some(c) if *c == '?' || *c == name[n] => {
+            Some(c) if *c == one || same(c, here) => {
                 p += 1;
                 n += 1;
             }
@@ -400,7 +415,7 @@ fn glob(pattern: &str, name: &str) -> bool {
             },
         }
     }
-    pattern[p..].iter().all(|c| *c == '*')
+    pattern.iter().skip(p).all(|c| *c == run)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a spawner is told, and why it may fail: data that crosses the seam between host and child.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::command::{EnvVar, TerminalSize, put};
@@ -14,7 +15,7 @@ pub struct SpawnPlan {
     /// Working directory, absolute.
     pub cwd: String,
     /// The child's whole environment.
-    pub env: Vec<EnvVar>,
+    pub env: Arc<Vec<EnvVar>>,
     /// How the child's three descriptors are connected.
     pub stdio: Stdio,
     /// What the sandbox must enforce, every path absolute; `None` starts the child as it is.
@@ -26,12 +27,13 @@ pub struct SpawnPlan {
 impl SpawnPlan {
     /// Sets the variables by which programs find the proxy, which is all of the network that they can reach.
     pub(crate) fn lead_to_proxy(&mut self) {
+        let env = Arc::make_mut(&mut self.env);
         let http = format!("http://127.0.0.1:{PROXY_PORT}");
         let socks = format!("socks5h://127.0.0.1:{PROXY_PORT}");
         let variables = [("HTTP_PROXY", &http), ("HTTPS_PROXY", &http), ("ALL_PROXY", &socks)];
         for (name, value) in variables {
             for name in [name.to_owned(), name.to_lowercase()] {
-                put(&mut self.env, EnvVar::new(name, value.as_str()));
+                put(env, EnvVar::new(name, value.clone()));
             }
         }
     }

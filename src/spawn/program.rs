@@ -88,7 +88,7 @@ pub(super) fn find(program: &str, env: &[EnvVar], cwd: BorrowedFd<'_>) -> Result
             Err(errno) => Err(not_executable(program, errno)),
         };
     }
-    let path = env.iter().find(|var| var.name == "PATH").map_or(PATH_DEFAULT, |var| var.value.as_slice());
+    let path = env.iter().find(|var| var.name == "PATH").map_or(PATH_DEFAULT, |var| &*var.value);
     let mut denied = false;
     for directory in path.split(|byte| *byte == b':') {
         // An empty element is the working directory, as in every shell.
@@ -247,7 +247,7 @@ mod tests {
         let cwd = enter(home.path().to_str().unwrap()).unwrap();
         std::fs::create_dir_all(home.path().join("a/tool")).unwrap();
         std::fs::create_dir(home.path().join("b")).unwrap();
-        let with = |path: &str| vec![EnvVar::new("PATH", path)];
+        let with = |path: &str| vec![EnvVar::new("PATH", path.to_owned())];
         let found = |path: &str| find("tool", &with(path), cwd.as_fd());
         assert_eq!(
             found("a:b:/none"),

@@ -108,7 +108,7 @@ async fn the_childs_own_path_is_searched(subject: Subject) {
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("only-here"), b"#!/bin/sh\necho found\n", 0o755);
     let mut plan = of(&subject, "only-here");
-    for var in &mut plan.env {
+    for var in std::sync::Arc::make_mut(&mut plan.env) {
         if var.name == "PATH" {
             *var = EnvVar::new("PATH", format!("/no/such:{}:/bin", folder.path().display()));
         }

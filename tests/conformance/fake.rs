@@ -47,7 +47,7 @@ async fn a_start_can_fail_and_is_noted() {
     let error = SpawnError::Exhausted { resource: "terminals", reason: "as the script says".into() };
     fake.program("p", Script::failing(error.clone()));
     let mut asked = plan(&["p", "x"], Stdio::Pipes { stdin: false });
-    asked.env.push(EnvVar::new("A", "b"));
+    std::sync::Arc::make_mut(&mut asked.env).push(EnvVar::new("A", "b"));
     assert_eq!(fake.spawn(asked.clone()).await.unwrap_err(), error);
     assert_eq!(fake.plans(), [asked]);
     assert_eq!((fake.done(), fake.unreaped()), (vec![], 0));
@@ -86,7 +86,7 @@ async fn an_end_can_be_told_late_and_leave_bytes_on_the_way() {
     let end = End { status: ExitStatus::Code(1), late: MS(30), on_the_way };
     fake.record().program("p", Script::new().then(MS(20), Act::End(end)));
     let asked = plan(&["p"], Kind::Pipes.stdio());
-    let process = asked.env.last().map(|mark| String::from_utf8(mark.value.clone()).unwrap()).unwrap();
+    let process = asked.env.last().map(|mark| String::from_utf8(mark.value.to_vec()).unwrap()).unwrap();
     let child = Running::new(fake.spawn(asked).await.unwrap());
     tokio::time::sleep(MS(26)).await;
     assert_eq!((child.seen().text().as_str(), child.seen().closed), ("last", true));

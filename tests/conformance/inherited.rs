@@ -115,7 +115,7 @@ async fn a_server_that_was_killed_leaves_nothing_to_the_next(subject: Subject) {
     );
     let mut outer = plan(&["sh", "-c", &line], Stdio::Pipes { stdin: false });
     let left = folder.path().join("left");
-    outer.env.push(EnvVar::new(LEFT, left.to_str().unwrap()));
+    std::sync::Arc::make_mut(&mut outer.env).push(EnvVar::new(LEFT, left.to_str().unwrap().to_owned()));
     let child = Running::new(subject.spawner.spawn(outer).await.unwrap());
     let text = child.ended().await.text();
     assert!(text.contains("both have run") && text.contains("it is gone"), "{text}");

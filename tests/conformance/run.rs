@@ -39,11 +39,11 @@ pub(crate) fn plan(argv: &[&str], stdio: Stdio) -> SpawnPlan {
     SpawnPlan {
         argv: argv.iter().map(|arg| (*arg).to_owned()).collect(),
         cwd: "/".to_owned(),
-        env: vec![
+        env: std::sync::Arc::new(vec![
             EnvVar::new("PATH", "/usr/local/bin:/usr/bin:/bin"),
             EnvVar::new(SESSION_VARIABLE, format!("conformance-{}", std::process::id())),
             EnvVar::new(PROCESS_VARIABLE, number.to_string()),
-        ],
+        ]),
         stdio,
         sandbox: None,
         limits: ResourceLimits::default(),

@@ -124,8 +124,8 @@ impl Bench {
     pub(crate) fn plan(&self, profile: &Profile, argv: &[&str], stdio: Stdio) -> SpawnPlan {
         let mut plan = plan(argv, stdio);
         plan.cwd = self.ws().display().to_string();
-        plan.env.push(EnvVar::new("HOME", self.path("beside").display().to_string()));
-        plan.env.push(EnvVar::new("LC_ALL", "C"));
+        Arc::make_mut(&mut plan.env).push(EnvVar::new("HOME", self.path("beside").display().to_string()));
+        Arc::make_mut(&mut plan.env).push(EnvVar::new("LC_ALL", "C"));
         plan.sandbox = Some(profile.clone());
         plan
     }

@@ -1,5 +1,7 @@
 //! Ordinary tools at work in a workspace without a network.
 
+use std::sync::Arc;
+
 use unified_exec::core::command::EnvVar;
 use unified_exec::core::spawn::Stdio;
 
@@ -138,8 +140,9 @@ fn cargo_builds_offline_with_its_home_read_only() {
         &["bash", "-c", "cargo test --offline && test -d target"],
         Stdio::Pipes { stdin: false },
     );
-    plan.env.retain(|variable| variable.name != "PATH" && variable.name != "HOME");
-    plan.env.push(EnvVar::new("HOME", home.display().to_string()));
-    plan.env.push(EnvVar::new("PATH", format!("{}/.cargo/bin:/usr/bin:/bin", home.display())));
+    Arc::make_mut(&mut plan.env).retain(|variable| variable.name != "PATH" && variable.name != "HOME");
+    Arc::make_mut(&mut plan.env).push(EnvVar::new("HOME", home.display().to_string()));
+    Arc::make_mut(&mut plan.env)
+        .push(EnvVar::new("PATH", format!("{}/.cargo/bin:/usr/bin:/bin", home.display())));
     bench.try_run(plan).unwrap().0.succeeded();
 }

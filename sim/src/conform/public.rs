@@ -30,7 +30,7 @@ pub(crate) struct Public {
 impl Public {
     pub(crate) fn of(run: &Run) -> Self {
         let (answers, feed): (Vec<&Line>, Vec<&Line>) =
-            run.lines.iter().partition(|line| matches!(line.kind.as_str(), "answer" | "connection"));
+            run.lines.iter().partition(|line| matches!(line.kind, "answer" | "connection"));
         let mut by_caller: BTreeMap<String, Told> = BTreeMap::new();
         for line in answers {
             by_caller.entry(line.who.to_string()).or_default().push((line.t, words(line)));

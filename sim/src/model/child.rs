@@ -82,8 +82,8 @@ pub(crate) struct Child<'a> {
     outputs_open: bool,
     closed: bool,
     gone: bool,
-    /// Input that lies in the pipe.
-    buffered: VecDeque<u8>,
+    /// Input that lies in the pipe, as it was written.
+    buffered: VecDeque<Bytes>,
     stdin_open: bool,
     pending: Option<Pending>,
     reports: Vec<Report>,
@@ -161,12 +161,16 @@ impl<'a> Child<'a> {
         self.move_input();
     }
 
-    fn says(&mut self, bytes: &[u8]) {
-        self.output_end += bytes.len() as u64;
-        let (head, rest) = bytes.split_at(bytes.len().min(EVIDENCE_BYTES_MAX - self.head.len()));
-        self.head.extend(head);
-        self.tail.extend(rest);
-        self.tail.drain(..self.tail.len().saturating_sub(EVIDENCE_BYTES_MAX));
+    fn says(&mut self, pieces: &[impl AsRef<[u8]>]) {
+        for piece in pieces {
+            let piece = piece.as_ref();
+            self.output_end += piece.len() as u64;
+            let (head, rest) = piece.split_at(piece.len().min(EVIDENCE_BYTES_MAX - self.head.len()));
+            self.head.extend(head);
+            let (_, last) = rest.split_at(rest.len().saturating_sub(EVIDENCE_BYTES_MAX));
+            self.tail.drain(..(self.tail.len() + last.len()).saturating_sub(EVIDENCE_BYTES_MAX));
+            self.tail.extend(last);
+        }
         self.reports.push(Report::Output { end: self.output_end });
     }
 
@@ -222,13 +226,30 @@ impl<'a> Child<'a> {
         }
     }
 
+    /// Takes the first `bytes` bytes that lie in the pipe.
+    fn take_buffered(&mut self, mut bytes: usize) -> Vec<Bytes> {
+        let mut taken = Vec::new();
+        while bytes > 0
+            && let Some(first) = self.buffered.front_mut()
+        {
+            let piece = first.split_to(bytes.min(first.len()));
+            bytes -= piece.len();
+            if first.is_empty() {
+                self.buffered.pop_front();
+            }
+            taken.push(piece);
+        }
+        taken
+    }
+
     /// Moves input from the writer into the pipe and from the pipe into the program, as far as both go.
     fn move_input(&mut self) {
         let mut interrupted = false;
         let mut echoed = Vec::new();
         if self.alive && self.stdin_open {
             loop {
-                let room = PIPE_BYTES - self.buffered.len();
+                let lies: usize = self.buffered.iter().map(Bytes::len).sum();
+                let room = PIPE_BYTES - lies;
                 let moved = match &mut self.pending {
                     Some(pending) => {
                         interrupted |= self.terminal && pending.data.contains(&3);
@@ -239,12 +260,13 @@ impl<'a> Child<'a> {
                     }
                     None => Bytes::new(),
                 };
-                self.buffered.extend(&moved);
-                let read: Vec<u8> = self.buffered.drain(..self.script.reads(self.buffered.len())).collect();
-                if moved.is_empty() && read.is_empty() {
+                let reads = self.script.reads(lies + moved.len());
+                if moved.is_empty() && reads == 0 {
                     break;
                 }
-                self.script.has_read(read.len());
+                self.buffered.extend((!moved.is_empty()).then_some(moved));
+                let read = self.take_buffered(reads);
+                self.script.has_read(reads);
                 if self.script.echoes() {
                     echoed.extend(read);
                 }
@@ -267,7 +289,7 @@ impl<'a> Child<'a> {
 
 impl Body for Child<'_> {
     fn say(&mut self, _: Out, bytes: &[u8]) {
-        self.says(bytes);
+        self.says(&[bytes]);
     }
 
     fn end(&mut self, end: End, late: u64) {

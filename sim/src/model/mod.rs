@@ -121,7 +121,7 @@ impl<'a> World<'a> {
             connected: 0,
             window: scenario.service.limits().early_window,
             at_once: 0,
-            lines: Vec::new(),
+            lines: Vec::with_capacity(64),
             broken: Vec::new(),
             missed: Vec::new(),
             steps: Vec::new(),

@@ -31,7 +31,7 @@ impl World<'_> {
                     if let Some((process, to)) = self.connections.remove(&connection) {
                         let keys = tell::connection(to, &answer);
                         let who = self.starter(Some(process));
-                        self.line(&who, "connection", keys);
+                        self.line(who, "connection", keys);
                     }
                 }
                 Effect::Excerpt { process, attempt } => {
@@ -94,7 +94,7 @@ impl World<'_> {
         if !self.waiting.remove(&call) && !self.dropped.contains(&call) {
             self.broken.push(format!("call {name:?} was answered twice"));
         }
-        self.line(&name, "answer", tell::answer(answer));
+        self.line(name, "answer", tell::answer(answer));
         if let Some(step) = call.0.checked_sub(1).and_then(|step| usize::try_from(step).ok()) {
             self.mark(None, What::Answered { step, line: self.lines.len() - 1 });
         }
@@ -113,14 +113,14 @@ impl World<'_> {
             keys.insert(0, ("n", number.to_compact_string()));
         }
         let who = self.starter(process);
-        self.line(&who, kind, keys);
+        self.line(who, kind, keys);
     }
 
     fn starter(&self, process: Option<ProcessId>) -> Word {
         process.and_then(|process| self.starters.get(&process)).cloned().unwrap_or(Word::const_new("-"))
     }
 
-    pub(crate) fn line(&mut self, who: &str, kind: &str, keys: Vec<(&'static str, Word)>) {
+    pub(crate) fn line(&mut self, who: Word, kind: &'static str, keys: Vec<(&'static str, Word)>) {
         let line = Line::new(self.now.as_nanos() / 1_000_000, who, kind, keys);
         self.fire(&line);
         self.lines.push(line);

@@ -30,7 +30,7 @@ impl World<'_> {
         };
         if self.session.is_over() && !matches!(when.op, Op::Disconnect | Op::OwnerNetwork) {
             let name = when.call.as_deref().unwrap_or("-");
-            self.line(name, "answer", tell::session_gone());
+            self.line(name.into(), "answer", tell::session_gone());
             return;
         }
         let call = match when.op {

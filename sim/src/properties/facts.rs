@@ -102,7 +102,7 @@ impl<'a> Facts<'a> {
     }
 
     fn take_line(&mut self, at: usize, line: &'a Line) {
-        match line.kind.as_str() {
+        match line.kind {
             "approval_requested" => self.questions.push(Question {
                 number: line.get("n").unwrap_or(""),
                 kind: line.get("kind").unwrap_or(""),

@@ -17,7 +17,7 @@ mod table;
 
 use crate::run::Run;
 use crate::scenario::Scenario;
-use facts::Facts;
+pub(crate) use facts::Facts;
 
 /// A property that a run does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +47,17 @@ pub fn properties() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// Every property that `run` does not have.
 pub fn violations(scenario: &Scenario, run: &Run) -> Vec<Violation> {
-    let facts = Facts::of(scenario, run);
+    violations_of(&Facts::of(scenario, run))
+}
+
+/// Every property that a run does not have.
+pub(crate) fn violations_of(facts: &Facts<'_>) -> Vec<Violation> {
+    let run = facts.run;
     let mut violations: Vec<Violation> =
         run.broken.iter().map(|what| Violation { property: BROKEN, what: what.clone() }).collect();
     let mut found = Found::new();
     for (property, _, check) in ALL.into_iter().flatten() {
-        check(&facts, &mut found);
+        check(facts, &mut found);
         violations.extend(found.drain(..).map(|what| Violation { property, what }));
     }
     violations

@@ -4,8 +4,8 @@
 use std::fmt;
 
 use super::facts::{Called, Facts};
-use crate::run::{Run, Step};
-use crate::scenario::{Mode, Op, Scenario};
+use crate::run::Step;
+use crate::scenario::{Mode, Op};
 use crate::transcript::Line;
 
 macro_rules! paths {
@@ -56,8 +56,8 @@ impl Default for Sometimes {
 
 impl Sometimes {
     /// Counts the paths that a run took.
-    pub fn take(&mut self, seed: u64, scenario: &Scenario, run: &Run) {
-        let seen = seen(&Facts::of(scenario, run));
+    pub(crate) fn take(&mut self, seed: u64, facts: &Facts<'_>) {
+        let seen = seen(facts);
         for ((count, first), seen) in self.counts.iter_mut().zip(&mut self.seeds).zip(seen) {
             if seen {
                 if *count == 0 {
@@ -130,7 +130,7 @@ fn seen(facts: &Facts<'_>) -> Seen {
 
 fn by_line(line: &Line, is: &mut impl FnMut(Path, bool)) {
     let says = |key, value: &str| line.get(key) == Some(value);
-    match line.kind.as_str() {
+    match line.kind {
         "approval_decided" => {
             for (path, state) in [
                 (Path::approved, "approved"),

@@ -334,11 +334,11 @@ impl<'a, S: Spawns> Director<'a, S> {
                     self.run.broken.push(format!("step {} was answered twice", step + 1));
                 }
                 self.answered.insert(step, self.last);
-                self.line(&name(self.scenario, step), "answer", keys);
+                self.line(name(self.scenario, step), "answer", keys);
             }
             Heard::Connection { process, keys } => {
                 let who = self.starter(Some(process), None);
-                self.line(&who, "connection", keys);
+                self.line(who, "connection", keys);
             }
             Heard::Started { process, request } => {
                 self.starter(Some(process), Some(&request));
@@ -366,7 +366,7 @@ impl<'a, S: Spawns> Director<'a, S> {
             self.closed.push((process, attempt, end));
         }
         let who = self.starter(process, request.as_deref());
-        self.line(&who, kind, keys);
+        self.line(who, kind, keys);
     }
 
     /// The call that started a process; `request` is what it is known by when it is heard of first.
@@ -386,7 +386,7 @@ impl<'a, S: Spawns> Director<'a, S> {
         self.starters.entry(process).or_insert(name).clone()
     }
 
-    fn line(&mut self, who: &str, kind: &str, keys: Keys) {
+    fn line(&mut self, who: Word, kind: &'static str, keys: Keys) {
         let line = Line::new(self.millis(), who, kind, keys);
         let met: Vec<usize> =
             self.armed.extract_if(.., |(_, on)| on.matches(&line)).map(|(step, _)| step).collect();

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::generate;
-use crate::properties::{Sometimes, Violation, violations};
+use crate::properties::{Facts, Sometimes, Violation, violations_of};
 use crate::run::Run;
 use crate::scenario::Scenario;
 use crate::tier::{Tier, play};
@@ -45,13 +45,17 @@ impl Campaign {
     /// Plays the scenario of a seed.
     pub fn play(&mut self, seed: u64) {
         let scenario = generate(seed);
-        let (found, run) = self.judge(&scenario);
         self.played += 1;
-        if let Some(run) = &run {
-            self.events += run.lines.len() as u64;
-            self.virtual_ms += run.took;
-            self.sometimes.take(seed, &scenario, run);
-        }
+        let found = match self.run(&scenario) {
+            Ok(run) => {
+                let facts = Facts::of(&scenario, &run);
+                self.events += run.lines.len() as u64;
+                self.virtual_ms += run.took;
+                self.sometimes.take(seed, &facts);
+                self.judge(&facts)
+            }
+            Err(panic) => vec![panic],
+        };
         for violation in found {
             if !self.failures.iter().any(|failure| failure.violation.property == violation.property) {
                 self.failures.push(Failure { seed, violation });
@@ -59,21 +63,26 @@ impl Campaign {
         }
     }
 
-    /// What a scenario does not have, and what it came to unless the service panicked.
-    fn judge(&self, scenario: &Scenario) -> (Vec<Violation>, Option<Run>) {
-        match catch_unwind(AssertUnwindSafe(|| play(scenario, self.tier))) {
-            Ok(run) => {
-                let mut found = violations(scenario, &run);
-                found.extend(self.canary.then(|| canary(&run)).flatten());
-                (found, Some(run))
-            }
-            Err(panic) => (vec![Violation { property: "no_panic", what: words(panic.as_ref()) }], None),
-        }
+    /// What a scenario comes to, unless the service panics.
+    fn run(&self, scenario: &Scenario) -> Result<Run, Violation> {
+        catch_unwind(AssertUnwindSafe(|| play(scenario, self.tier)))
+            .map_err(|panic| Violation { property: "no_panic", what: words(panic.as_ref()) })
+    }
+
+    /// What a run does not have.
+    fn judge(&self, facts: &Facts<'_>) -> Vec<Violation> {
+        let mut found = violations_of(facts);
+        found.extend(self.canary.then(|| canary(facts.run)).flatten());
+        found
     }
 
     /// Whether a scenario fails `property`.
     pub fn fails(&self, scenario: &Scenario, property: &str) -> bool {
-        self.judge(scenario).0.iter().any(|violation| violation.property == property)
+        let fails = |found: Vec<Violation>| found.iter().any(|violation| violation.property == property);
+        match self.run(scenario) {
+            Ok(run) => fails(self.judge(&Facts::of(scenario, &run))),
+            Err(panic) => fails(vec![panic]),
+        }
     }
 
     /// Adds what another campaign came to.

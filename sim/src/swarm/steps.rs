@@ -184,11 +184,11 @@ impl<'a> Steps<'a> {
         let mut count = 0;
         while self.strikes(Fault::Write) && count < 3 {
             count += 1;
-            let big = self.strikes(Fault::BigWrite);
+            let big = self.strikes(Fault::BigWrite) && self.random.chance(30);
             let (input, times) = match self.random.below(8) {
                 0 => ("\u{3}", None),
                 1 => ("a\0b", None),
-                _ if big => ("0123456789abcdef", Some(10_000)),
+                _ if big => ("0123456789abcdef", Some(5_000)),
                 2 => ("é", None),
                 _ => ("hello\n", None),
             };

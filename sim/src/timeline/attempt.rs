@@ -41,7 +41,7 @@ fn attempt(story: &mut Story<'_>, at: u64, who: &str, number: u8, is_last: bool)
     let run = story.run;
     let is_of = |line: &&Line| {
         line.who == who
-            && match line.kind.as_str() {
+            && match line.kind {
                 "attempt_started" | "attempt_denied" | "spawn_failed" | "output" | "outputs_closed" => {
                     line.get("n") == Some(&number.to_string())
                 }
@@ -92,7 +92,7 @@ fn attempt(story: &mut Story<'_>, at: u64, who: &str, number: u8, is_last: bool)
         }
         let mut shown = 0;
         for line in &told.lines {
-            match line.kind.as_str() {
+            match line.kind {
                 "output" => {
                     lane.point(line.t, Shape::Output);
                     shown += 1;

@@ -27,7 +27,7 @@ fn shell(cmd: &str) -> Command {
 }
 
 fn value<'a>(env: &'a [EnvVar], name: &str) -> Option<&'a [u8]> {
-    env.iter().find(|var| var.name == name).map(|var| var.value.as_slice())
+    env.iter().find(|var| var.name == name).map(|var| &*var.value)
 }
 
 fn plan(command: &Command) -> SpawnPlan {
@@ -66,7 +66,7 @@ fn the_services_own_variables_stay_with_the_service() {
 #[test]
 fn a_variable_that_the_caller_names_wins_over_the_overlay() {
     let mut command = shell("true");
-    command.env = vec![EnvVar::new("PAGER", "less"), EnvVar::new("X", vec![0xFF])];
+    command.env = vec![EnvVar::new("PAGER", "less"), EnvVar { name: "X".into(), value: vec![0xFF].into() }];
     let env = plan(&command).env;
     assert_eq!(value(&env, "PAGER"), Some(&b"less"[..]));
     assert_eq!(value(&env, "X"), Some(&[0xFF][..]), "values are bytes");
@@ -91,7 +91,7 @@ fn the_environment_policy_applies_in_its_order() {
         include_only: vec!["p*".into(), "API*".into()],
     };
     let env = policy.apply(&defaults().inherited);
-    let names: Vec<&str> = env.iter().map(|var| var.name.as_str()).collect();
+    let names: Vec<&str> = env.iter().map(|var| &*var.name).collect();
     assert_eq!(names, ["PATH", "API_KEY"]);
 }
 

@@ -13,6 +13,7 @@
 //! the budget is too small for even that statement, the statement stands alone. It counts every byte of the range
 //! that the text does not show, whether the log had lost it or the budget had no room.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -136,6 +137,14 @@ struct Side {
     shown: usize,
 }
 
+impl Side {
+    /// Adds text that stands for so many bytes.
+    fn take(&mut self, text: &str, bytes: usize) {
+        self.text.push_str(text);
+        self.shown += bytes;
+    }
+}
+
 #[derive(Default)]
 struct Output {
     front: Side,
@@ -188,29 +197,38 @@ impl<'a> Bytes<'a> {
         Self { parts, len }
     }
 
-    /// A copy of the bytes `from..to`, as far as there are any.
-    fn copy(&self, from: usize, to: usize) -> Vec<u8> {
-        let mut copy = Vec::with_capacity(to.min(self.len).saturating_sub(from));
-        let mut at = 0;
+    /// The bytes `from..to`, as far as there are any; a copy where they lie in several parts.
+    fn range(&self, from: usize, to: usize) -> Cow<'a, [u8]> {
+        let (mut range, mut at) = (Cow::Borrowed(&[][..]), 0);
         for part in &self.parts {
             let within = |offset: usize| offset.saturating_sub(at).min(part.len());
-            copy.extend_from_slice(&part[within(from)..within(to.max(from))]);
+            let piece = part.get(within(from)..within(to.max(from))).unwrap_or_default();
+            match (piece, &mut range) {
+                ([], _) => {}
+                (piece, Cow::Borrowed([])) => range = Cow::Borrowed(piece),
+                (piece, range) => range.to_mut().extend_from_slice(piece),
+            }
             at += part.len();
         }
-        copy
+        range
     }
 
     /// As many characters from the front as fit in `room` bytes of text.
     fn front(&self, room: usize) -> Side {
-        // Three bytes more, so that no character within the room is cut by the copy.
-        let bytes = self.copy(0, room.saturating_add(3));
-        let mut side = Side::default();
-        for (len, character) in characters(&bytes) {
-            if side.text.len() + character.len() > room {
+        // Three bytes more, so that no character within the room is cut by the range.
+        let bytes = self.range(0, room.saturating_add(3));
+        let mut side = Side { text: String::with_capacity(bytes.len().min(room)), shown: 0 };
+        for chunk in bytes.utf8_chunks() {
+            let (text, malformed) = (chunk.valid(), chunk.invalid());
+            let left = (room - side.text.len()).min(text.len());
+            let fits = (0..=left).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            side.take(&text[..fits], fits);
+            if fits < text.len() || side.text.len() + REPLACEMENT.len() > room {
                 break;
             }
-            side.text.push_str(character);
-            side.shown += len;
+            if !malformed.is_empty() {
+                side.take(REPLACEMENT, malformed.len());
+            }
         }
         side
     }
@@ -218,38 +236,33 @@ impl<'a> Bytes<'a> {
     /// As many characters from the back as fit in `room` bytes of text, none from before `not_before`.
     fn back(&self, room: usize, not_before: usize) -> Side {
         let start = self.len.saturating_sub(room).max(not_before);
-        let copy = self.copy(start, self.len);
+        let range = self.range(start, self.len);
         let begun_before = if start > not_before {
-            copy.iter().take(3).take_while(|byte| is_continuation(**byte)).count()
+            range.iter().take(3).take_while(|byte| is_continuation(**byte)).count()
         } else {
             0
         };
-        let bytes = &copy[begun_before..];
-        let mut excess = characters(bytes).map(|(_, text)| text.len()).sum::<usize>().saturating_sub(room);
+        let bytes = &range[begun_before..];
+        let lengths = bytes.utf8_chunks().map(|chunk| match chunk.invalid() {
+            [] => chunk.valid().len(),
+            _ => chunk.valid().len() + REPLACEMENT.len(),
+        });
+        let mut excess = lengths.sum::<usize>().saturating_sub(room);
         let mut side = Side::default();
-        for (len, character) in characters(bytes) {
-            if excess > 0 {
-                excess = excess.saturating_sub(character.len());
-            } else {
-                side.text.push_str(character);
-                side.shown += len;
+        for chunk in bytes.utf8_chunks() {
+            let (text, malformed) = (chunk.valid(), chunk.invalid());
+            let least = excess.min(text.len());
+            let skipped = (least..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+            excess = excess.saturating_sub(skipped);
+            side.take(&text[skipped..], text.len() - skipped);
+            match malformed {
+                [] => {}
+                _ if excess > 0 => excess = excess.saturating_sub(REPLACEMENT.len()),
+                _ => side.take(REPLACEMENT, malformed.len()),
             }
         }
         side
     }
-}
-
-/// The characters of `bytes`, each with the number of bytes that it stands for.
-fn characters(bytes: &[u8]) -> impl Iterator<Item = (usize, &str)> {
-    bytes.utf8_chunks().flat_map(|chunk| {
-        let valid = chunk.valid();
-        let whole = valid.char_indices().map(|(at, character)| {
-            let len = character.len_utf8();
-            (len, &valid[at..at + len])
-        });
-        let malformed = (!chunk.invalid().is_empty()).then_some((chunk.invalid().len(), REPLACEMENT));
-        whole.chain(malformed)
-    })
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ pub(super) fn variables(field: &str, wire: Vec<pb::EnvVar>) -> Valid<Vec<EnvVar>
         if !names.insert(name.clone()) {
             return invalid(format!("{field}[{at}].name"), format!("{name:?} is given twice"));
         }
-        variables.push(EnvVar { name, value: value.into() });
+        variables.push(EnvVar { name: name.into(), value: Vec::from(value).into() });
     }
     Ok(variables)
 }

@@ -366,8 +366,8 @@ pub(in crate::grpc) fn config_to_wire(settings: &Settings) -> pb::SessionConfig 
 
 fn env_to_wire(policy: &EnvPolicy) -> pb::EnvPolicy {
     let set = |var: &crate::core::command::EnvVar| pb::EnvVar {
-        name: var.name.clone(),
-        value: bytes::Bytes::from(var.value.clone()),
+        name: var.name.to_string(),
+        value: bytes::Bytes::from(var.value.to_vec()),
     };
     pb::EnvPolicy {
         inherit: match policy.inherit {

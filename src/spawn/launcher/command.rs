@@ -100,5 +100,5 @@ fn try_become(task: &Task) -> Result<std::convert::Infallible, SpawnError> {
 /// The one variable that a search needs.
 fn search_path(env: &[Vec<u8>]) -> Vec<EnvVar> {
     let path = env.iter().find_map(|variable| variable.strip_prefix(b"PATH="));
-    path.map(|value| EnvVar { name: "PATH".to_owned(), value: value.to_vec() }).into_iter().collect()
+    path.map(|value| EnvVar { name: "PATH".into(), value: value.to_vec().into() }).into_iter().collect()
 }

@@ -179,7 +179,7 @@ fn try_once(shared: &Arc<Shared>, found: &Bubblewrap, landlock: i32) -> Result<(
     let plan = SpawnPlan {
         argv: vec!["true".to_owned()],
         cwd: "/".to_owned(),
-        env: Vec::new(),
+        env: Arc::default(),
         stdio: Stdio::Pipes { stdin: false },
         sandbox: None,
         limits: ResourceLimits::default(),
