@@ -276,7 +276,7 @@ mod tests {
             for line in model::play(&scenario).lines {
                 let text = line.to_string();
                 let pattern = Pattern::parse(text.trim_start().split_once("  ").unwrap().1).unwrap();
-                let starts = of(&line.kind).is_some_and(|(about, _)| about == About::Process);
+                let starts = of(line.kind).is_some_and(|(about, _)| about == About::Process);
                 assert_eq!(dead(&pattern, |_| Some(starts)), None, "{}: {line}", path.display());
                 lines += 1;
             }
