@@ -2,7 +2,7 @@
 
 use super::Found;
 use super::facts::Facts;
-use crate::scenario::Op;
+use crate::scenario::{Op, When};
 
 type Check = fn(&Facts<'_>, &mut Found);
 
@@ -52,7 +52,8 @@ fn accounted(facts: &Facts<'_>, found: &mut Found) {
             let broken = write.is_some_and(|write| {
                 write.answers.iter().any(|at| facts.says(*at, "error") == "stdin_ended")
             });
-            if when.to.as_deref() == Some(call.name) && (!refused || broken) && step.t <= facts.run.took {
+            let counts = !refused || broken || in_pieces(when);
+            if when.to.as_deref() == Some(call.name) && counts && step.t <= facts.run.took {
                 sent +=
                     when.input.as_deref().unwrap_or_default().len() as u64 * when.times.unwrap_or(1) as u64;
             }
@@ -61,6 +62,11 @@ fn accounted(facts: &Facts<'_>, found: &mut Found) {
             found.push(format!("{}: {delivered} bytes were delivered, and {sent} sent", call.name));
         }
     }
+}
+
+/// On the wire the end of a stream is a message of its own, which can be refused after its data was taken.
+fn in_pieces(when: &When) -> bool {
+    when.frame == Some(true) && when.eof == Some(true)
 }
 
 /// For a write that stood alone: whatever was delivered while it was on its way was its own.
@@ -79,7 +85,9 @@ fn refused(facts: &Facts<'_>, found: &mut Found) {
                 | "review_nul"
                 | "review_too_large"
         );
-        let Some(process) = facts.target(write).filter(|_| refused) else { continue };
+        let Some(process) = facts.target(write).filter(|_| refused && !in_pieces(write.when)) else {
+            continue;
+        };
         let others = facts.done_before(at, Op::Write).any(|(step, when)| {
             step.step != write.step && when.to == write.when.to && {
                 let other = when.call.as_deref().and_then(|name| facts.call(name));
