@@ -8,9 +8,11 @@
 
 mod acts;
 mod call;
+mod cast;
 pub mod conform;
 mod explain;
 mod host_tier;
+mod import;
 mod judge;
 mod lint;
 mod model;
@@ -30,7 +32,9 @@ mod transcript;
 mod wall;
 mod wire;
 
+pub use cast::{CastError, cast};
 pub use explain::{ExplainError, explain};
+pub use import::{ImportError, Imported, import};
 pub use judge::{Verdict, judge};
 pub use lint::{Finding, lint};
 pub use properties::{Sometimes, Violation, properties, violations};

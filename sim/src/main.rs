@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use sim::scriptchild::EXIT_BROKEN;
 
 use crate::commands::{
-    Failure, bench, conform, explain, gallery, lint, meta, record, replay, run, scriptchild, shrink, swarm,
-    timeline,
+    Failure, bench, cast, conform, explain, gallery, import, lint, meta, record, replay, run, scriptchild,
+    shrink, swarm, timeline,
 };
 
 /// A play is many small allocations, all of one thread.
@@ -43,12 +43,16 @@ enum Command {
     Conform(conform::Args),
     /// Record true programs as a scenario that the fake plays to the same public transcript
     Record(record::Args),
+    /// Make a scenario of a recorded event feed
+    Import(import::Args),
     /// Walk the decision about a command
     Explain(explain::Args),
     /// Find what is wrong in scenario files beyond their syntax
     Lint(lint::Args),
     /// Draw a scenario as SVG
     Timeline(timeline::Args),
+    /// Show the terminal of a scenario as an asciicast
+    Cast(cast::Args),
     /// Draw the scenarios of the gallery, or check that their pictures are fresh
     Gallery(gallery::Args),
     /// Play an act list in real time, as a child
@@ -69,6 +73,8 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&mut out, &args),
         Command::Conform(args) => conform::run(&mut out, &args),
         Command::Record(args) => record::run(&mut out, &args),
+        Command::Import(args) => import::run(&mut out, &args),
+        Command::Cast(args) => cast::run(&mut out, &args),
         Command::Explain(args) => explain::run(&mut out, &args),
         Command::Lint(args) => lint::run(&mut out, &args),
         Command::Timeline(args) => timeline::run(&mut out, &args),

@@ -1,9 +1,11 @@
 //! One file a command. Each prints to `out` and answers whether all was well.
 
 pub(crate) mod bench;
+pub(crate) mod cast;
 pub(crate) mod conform;
 pub(crate) mod explain;
 pub(crate) mod gallery;
+pub(crate) mod import;
 mod junit;
 pub(crate) mod lint;
 pub(crate) mod meta;

@@ -2,7 +2,7 @@
 //! public transcript on both.
 
 mod public;
-mod record;
+pub(crate) mod record;
 mod robust;
 
 use std::fmt;

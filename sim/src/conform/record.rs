@@ -171,7 +171,7 @@ fn acts(name: &str, take: &Take, scenario: &Scenario, played: &Played) -> Result
     Ok(acts.into_iter().map(|act| Spanned::new(0..0, act)).collect())
 }
 
-fn said(at: u64, stream: Stream, bytes: &Bytes) -> Act {
+pub(crate) fn said(at: u64, stream: Stream, bytes: &Bytes) -> Act {
     let text = std::str::from_utf8(bytes).ok().map(str::to_owned);
     let base64 = text.is_none().then(|| Base64(bytes.clone()));
     match stream {

@@ -437,10 +437,19 @@ impl Scenario {
             tty: tty.then_some(true),
             ..When::default()
         };
+        let mut scenario = Self::new(&format!("{name}, recorded"), vec!["recorded".into()]);
+        scenario.program.insert(name, Program { real, ..Program::default() });
+        scenario.when.push(Spanned::new(0..0, exec));
+        scenario.expect.order = Order::Subsequence;
+        scenario
+    }
+
+    /// A scenario in which nobody does anything.
+    pub(crate) fn new(title: &str, tags: Vec<String>) -> Self {
         Self {
             format: Spanned::new(0..0, 1),
-            title: format!("{name}, recorded"),
-            tags: vec!["recorded".into()],
+            title: title.to_owned(),
+            tags,
             run_to: None,
             loose: false,
             fake_only: None,
@@ -450,9 +459,9 @@ impl Scenario {
             link: Link::default(),
             rules: BTreeMap::new(),
             reviewer: None,
-            program: BTreeMap::from([(name, Program { real, ..Program::default() })]),
-            when: vec![Spanned::new(0..0, exec)],
-            expect: Expect { order: Order::Subsequence, ..Expect::default() },
+            program: BTreeMap::new(),
+            when: Vec::new(),
+            expect: Expect::default(),
         }
     }
 

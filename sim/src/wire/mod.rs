@@ -8,7 +8,7 @@ mod calls;
 mod link;
 mod refusal;
 mod rights;
-mod said;
+pub(crate) mod said;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -121,6 +121,31 @@ pub(super) fn event(event: pb::Event, clock: Clock, attempts: &mut Attempts) -> 
     said
 }
 
+/// Events of a recorded feed as patterns of lines.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    clock: Clock,
+    attempts: Attempts,
+}
+
+impl Lines {
+    /// Of a feed that began at `start`; `window` is what is early.
+    pub(crate) const fn new(start: SystemTime, window: Duration) -> Self {
+        Self { clock: Clock { start, window }, attempts: Attempts::new() }
+    }
+
+    /// The pattern of the line that tells an event about `who`; `question` is the number of the one that it is about.
+    pub(crate) fn pattern(&mut self, who: &str, question: Option<usize>, told: pb::Event) -> String {
+        let Event { kind, keys, .. } = event(told, self.clock, &mut self.attempts);
+        let mut pattern = format!("{who} {kind}");
+        let number = question.map(|number| ("n", number.to_compact_string()));
+        for (key, value) in number.into_iter().chain(keys).filter(|(_, value)| value != "?") {
+            pattern.push_str(&format_compact!(" {key}={value}"));
+        }
+        pattern
+    }
+}
+
 fn from(offset: u64) -> (&'static str, Word) {
     ("from", offset.to_compact_string())
 }
