@@ -140,6 +140,11 @@ impl<'a> Facts<'a> {
         self.line(at).map_or(0, |line| line.t)
     }
 
+    /// Whether a line comes before another one of another source: where tasks make lines, by its instant.
+    pub(crate) fn is_before(&self, line: usize, other: usize) -> bool {
+        if self.run.unordered { self.t(line) < self.t(other) } else { line < other }
+    }
+
     pub(crate) fn says(&self, at: usize, key: &str) -> &'a str {
         self.line(at).and_then(|line| line.get(key)).unwrap_or("")
     }

@@ -48,9 +48,11 @@ fn accounted(facts: &Facts<'_>, found: &mut Found) {
             let write = when.call.as_deref().and_then(|name| facts.call(name));
             let refused = write
                 .is_some_and(|write| write.answers.iter().any(|at| !facts.says(*at, "error").is_empty()));
-            // What was refused because the program had closed its input may have been taken in part.
+            // What was given up, or met a closed input, may have been taken in part.
             let broken = write.is_some_and(|write| {
-                write.answers.iter().any(|at| facts.says(*at, "error") == "stdin_ended")
+                let partly =
+                    |at: &usize| matches!(facts.says(*at, "error"), "stdin_ended" | "input_abandoned");
+                write.answers.iter().any(partly)
             });
             let counts = !refused || broken || in_pieces(when);
             if when.to.as_deref() == Some(call.name) && counts && step.t <= facts.run.took {

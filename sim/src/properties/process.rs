@@ -53,10 +53,9 @@ fn order(facts: &Facts<'_>, found: &mut Found) {
             found.push(format!("{}: forgotten before its end was told", call.name));
         }
         // What a program is told does not come by the feed: on most tiers nothing orders the two within a millisecond.
-        let after = |last: usize, removed: usize| {
-            if facts.run.unordered { facts.t(last) > facts.t(removed) } else { last > removed }
-        };
-        if removed.is_some_and(|removed| call.lines.last().is_some_and(|last| after(*last, removed))) {
+        if removed
+            .is_some_and(|removed| call.lines.last().is_some_and(|last| facts.is_before(removed, *last)))
+        {
             found.push(format!("{}: something of it after it was forgotten", call.name));
         }
     }

@@ -49,7 +49,7 @@ fn running(facts: &Facts<'_>, found: &mut Found) {
         let Some(process) = facts.target(call).filter(|process| !facts.is_repeated(process)) else {
             continue;
         };
-        if facts.first(process, "process_exited").is_some_and(|exited| exited < at) {
+        if facts.first(process, "process_exited").is_some_and(|exited| facts.is_before(exited, at)) {
             found.push(format!("{} was told that {} runs, after its exit", call.name, process.name));
         }
         let started = facts.of_kind(process, "attempt_started").last().filter(|started| *started < at);
@@ -89,7 +89,10 @@ fn exit_output(facts: &Facts<'_>, found: &mut Found) {
     for (call, at) in facts.answers().filter(|(_, at)| facts.says(*at, "end") == "exited") {
         let collects =
             matches!(call.when.op, Op::Exec | Op::Poll | Op::Write) && call.when.frame != Some(true);
-        let Some(process) = facts.target(call).filter(|process| collects && !facts.is_repeated(process))
+        // A repeat is told what the first one was told, who may have asked for no output.
+        let Some(process) = facts
+            .target(call)
+            .filter(|process| collects && !facts.is_repeated(process) && !facts.is_repeated(call))
         else {
             continue;
         };
@@ -195,7 +198,9 @@ fn yields(facts: &Facts<'_>, found: &mut Found) {
 fn held(facts: &Facts<'_>, found: &mut Found) {
     for (call, at) in facts.answers().filter(|(_, at)| facts.says(*at, "end") == "yielded") {
         let open = |question: &&Question<'_>| {
-            question.asked < at && question.decided.first().is_none_or(|closed| *closed > at)
+            // A yield that was due at the instant of the question was over.
+            facts.t(question.asked) < facts.t(at)
+                && question.decided.first().is_none_or(|closed| *closed > at)
         };
         // Who could not be killed is let go of, and a repeat is told what its first was told.
         if facts.anybody_is_stuck() || facts.is_repeated(call) {
