@@ -34,7 +34,7 @@ order = "subsequence"
 "#;
 
 fn scenario(text: &str) -> Scenario {
-    Scenario::parse(Path::new("x.toml"), text).unwrap()
+    Scenario::parse(Path::new("x.toml"), text).expect("it is a scenario")
 }
 
 #[test]

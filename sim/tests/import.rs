@@ -6,7 +6,7 @@ use sim::{Tier, import, judge, play};
 
 fn feed(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recordings/feeds").join(name);
-    std::fs::read_to_string(path).unwrap()
+    std::fs::read_to_string(path).expect("a recorded feed")
 }
 
 /// The lines of a feed without those that `leave_out` names, numbered anew.
@@ -14,7 +14,7 @@ fn without(feed: &str, leave_out: &str) -> String {
     let mut kept = String::new();
     let lines = feed.lines().filter(|line| !line.contains(leave_out));
     for (at, line) in lines.enumerate() {
-        let mut item: serde_json::Value = serde_json::from_str(line).unwrap();
+        let mut item: serde_json::Value = serde_json::from_str(line).expect("an item");
         item["event"]["sequence"] = (at + 1).into();
         kept += &format!("{item}\n");
     }

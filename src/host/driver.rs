@@ -20,7 +20,7 @@ use super::clock::Clock;
 use super::feed::Feed;
 use super::handle::Opened;
 use super::log::OutputLog;
-use super::ports::{Control, GateAnswer, SessionTelemetry, Spawned};
+use super::ports::{Control, GateAnswer, SessionTelemetry, Spawned, Waiting};
 use super::pump::{Order, PUMP_ORDERS_BOUND, Pump};
 use super::registry::{Owner, Ports};
 use super::stream::Update;
@@ -196,7 +196,7 @@ impl Driver {
         let (events, happened) = mpsc::channel(EVENTS_BOUND);
         let (asked_tx, asked) = mpsc::channel(CALLS_BOUND);
         let notices = Arc::new(Notices::default());
-        let feed = Arc::new(Feed::default());
+        let feed = Arc::new(Feed::new(clock, Arc::clone(&ports.telemetry)));
         let lines = Lines { asked: asked_tx, notices: Arc::clone(&notices), feed: Arc::clone(&feed) };
         let early_window = session.view().limits.early_window;
         let telemetry = ports.telemetry.session(&identity.session, early_window);
@@ -230,6 +230,7 @@ impl Driver {
         while !self.session.is_over() {
             let turn = self.next().await;
             let began = self.clock.now();
+            let waited = Waiting { calls: self.asked.len(), events: self.happened.len() };
             match turn {
                 Turn::Happened(happened) => self.on_happened(happened),
                 Turn::Asked(asked) => self.on_asked(asked),
@@ -252,7 +253,7 @@ impl Driver {
                 self.session.on_deadline(self.clock.now());
                 self.perform();
             }
-            self.telemetry.turned(began, self.clock.now());
+            self.telemetry.turned(began, self.clock.now(), waited);
         }
         self.feed.end();
         self.identity.board.forget(&self.identity.session);

@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::clock::Clock;
+use super::ports::{Read, Telemetry};
 use crate::core::limits::FEED_EVENTS_MAX;
 use crate::core::session::FeedEvent;
 
 /// The events that are kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Feed {
+    clock: Clock,
+    telemetry: Arc<dyn Telemetry>,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -42,6 +46,11 @@ pub enum NextEvent {
 }
 
 impl Feed {
+    /// A feed without events, whose readers are seen by `telemetry`.
+    pub(super) fn new(clock: Clock, telemetry: Arc<dyn Telemetry>) -> Self {
+        Self { clock, telemetry, state: Mutex::default(), changed: Notify::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,8 +82,16 @@ impl Feed {
 
     /// A watcher that has seen everything up to and including number `after`; `None` starts with what comes.
     pub fn watch(self: &Arc<Self>, after: Option<u64>) -> FeedReader {
-        let next = after.unwrap_or_else(|| self.lock().last) + 1;
-        FeedReader { feed: Arc::clone(self), next }
+        let last = self.lock().last;
+        FeedReader { feed: Arc::clone(self), next: after.unwrap_or(last) + 1, past: last }
+    }
+}
+
+#[cfg(test)]
+impl Default for Feed {
+    /// A feed whose readers nobody sees.
+    fn default() -> Self {
+        Self::new(Clock::start(), Arc::new(super::registry::Nothing))
     }
 }
 
@@ -83,6 +100,8 @@ impl Feed {
 pub struct FeedReader {
     feed: Arc<Feed>,
     next: u64,
+    /// The last event that was there before it.
+    past: u64,
 }
 
 impl FeedReader {
@@ -93,10 +112,23 @@ impl FeedReader {
             changed.as_mut().enable();
             if let Some((next, place)) = self.look() {
                 self.next = place;
+                self.note(&next);
                 return next;
             }
             changed.await;
         }
+    }
+
+    /// What was there before the reader says nothing of how fast it is.
+    fn note(&self, next: &NextEvent) {
+        let read = match next {
+            NextEvent::Event(event) if event.sequence > self.past => {
+                Read::Event(self.feed.clock.now().since(event.at))
+            }
+            NextEvent::Gap { from, to } => Read::FeedGap(to - from),
+            NextEvent::Event(_) | NextEvent::Ended => return,
+        };
+        self.feed.telemetry.read(read);
     }
 
     fn look(&self) -> Option<(NextEvent, u64)> {

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::ports::{Read, Telemetry};
 use crate::core::limits::{FRAME_BYTES_MAX, LOG_HEAD_BYTES, LOG_TAIL_BYTES};
 use crate::core::output::{Flow, Gap, Piece, Retained, Segment, Slice, Stream};
 
@@ -31,6 +32,7 @@ pub struct OutputLog {
     changed: Notify,
     /// A [`Flow::Block`] reader moved on or went.
     moved: Notify,
+    telemetry: Option<Arc<dyn Telemetry>>,
 }
 
 #[derive(Debug)]
@@ -71,6 +73,12 @@ impl Default for OutputLog {
 }
 
 impl OutputLog {
+    /// Tells `telemetry` what its readers lose.
+    pub fn seen_by(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
+        self.telemetry = Some(telemetry);
+        self
+    }
+
     /// An empty log of the usual size.
     pub fn new() -> Self {
         Self::with_budget(LOG_HEAD_BYTES, LOG_TAIL_BYTES)
@@ -85,7 +93,7 @@ impl OutputLog {
             next_blocker: 0,
             trim: None,
         };
-        Self { state: Mutex::new(state), changed: Notify::new(), moved: Notify::new() }
+        Self { state: Mutex::new(state), changed: Notify::new(), moved: Notify::new(), telemetry: None }
     }
 
     /// No code panics while it holds the lock, and a log is valid between any two of its steps.
@@ -282,6 +290,9 @@ impl LogReader {
         };
         if self.blocker.is_some() {
             self.log.moved.notify_waiters();
+        }
+        if let (Next::Gap(gap), Some(telemetry)) = (&next, &self.log.telemetry) {
+            telemetry.read(Read::OutputGap(gap.bytes()));
         }
         Some(next)
     }

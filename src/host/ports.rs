@@ -334,6 +334,29 @@ pub const TRACE_TARGET: &str = "unified_exec::trace";
 pub trait Telemetry: Send + Sync + fmt::Debug {
     /// The eyes on one session, whose exits are early for `early_window`; dropped with it.
     fn session(&self, session: &SessionId, early_window: Duration) -> Box<dyn SessionTelemetry>;
+
+    /// A reader was handed something that tells how far behind it is.
+    fn read(&self, read: Read);
+}
+
+/// How far behind a reader of output or of a feed is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// So many bytes of output are lost to it.
+    OutputGap(u64),
+    /// So many events are lost to it.
+    FeedGap(u64),
+    /// It has an event so long after that was published, and had waited for it or lagged behind.
+    Event(Duration),
+}
+
+/// What waits for a session's driver as it begins a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Calls.
+    pub calls: usize,
+    /// What spawners, pumps and reviewers tell.
+    pub events: usize,
 }
 
 /// The eyes on one session: everything that goes into its core and comes out of it, in order.
@@ -350,6 +373,6 @@ pub trait SessionTelemetry: Send + fmt::Debug {
     /// The span that the start of an attempt belongs to, which was asked for last.
     fn starting(&self, process: ProcessId, attempt: AttemptNumber) -> tracing::Span;
 
-    /// The session has dealt with all there was, from `began` until `now`.
-    fn turned(&mut self, began: Instant, now: Instant);
+    /// The session has dealt with all there was, from `began` until `now`; so much had `waited`.
+    fn turned(&mut self, began: Instant, now: Instant, waited: Waiting);
 }

@@ -14,7 +14,9 @@ use super::board::Board;
 use super::clock::Clock;
 use super::driver::{Driver, Identity};
 use super::handle::SessionHandle;
-use super::ports::{Audit, BoxFuture, Gate, Proxy, Reviewer, Rulebook, SessionTelemetry, Spawner, Telemetry};
+use super::ports::{
+    Audit, BoxFuture, Gate, Proxy, Read, Reviewer, Rulebook, SessionTelemetry, Spawner, Telemetry, Waiting,
+};
 use super::reviewers::People;
 use super::rulebooks::NoRules;
 use crate::core::command::{Defaults, EnvVar};
@@ -96,7 +98,7 @@ impl Ports {
 
 /// Carries no connection, keeps no record and sees nothing.
 #[derive(Clone, Copy, Debug)]
-struct Nothing;
+pub(super) struct Nothing;
 
 impl Proxy for Nothing {
     fn serve(&self, _: std::net::TcpListener, _: Arc<dyn Gate>) -> BoxFuture<()> {
@@ -116,6 +118,8 @@ impl Telemetry for Nothing {
     fn session(&self, _: &SessionId, _: Duration) -> Box<dyn SessionTelemetry> {
         Box::new(Self)
     }
+
+    fn read(&self, _: Read) {}
 }
 
 impl SessionTelemetry for Nothing {
@@ -129,7 +133,7 @@ impl SessionTelemetry for Nothing {
         Span::none()
     }
 
-    fn turned(&mut self, _: Instant, _: Instant) {}
+    fn turned(&mut self, _: Instant, _: Instant, _: Waiting) {}
 }
 
 /// Why there is no new session.

@@ -13,6 +13,9 @@ const SECONDS: [f64; 18] = [
 const CALL_SECONDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
+/// Items of a queue; the queues of a driver hold a few hundred.
+const SIZES: [f64; 9] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0];
+
 /// One instrument, as the documentation lists it.
 #[derive(Clone, Copy, Debug)]
 pub struct Described {
@@ -55,10 +58,12 @@ macro_rules! instruments {
     };
     (@type seconds) => { Histogram<f64> };
     (@type calls) => { Histogram<f64> };
+    (@type sizes) => { Histogram<u64> };
     (@type counter) => { Counter<u64> };
     (@type gauge) => { UpDownCounter<i64> };
     (@word seconds) => { "histogram" };
     (@word calls) => { "histogram" };
+    (@word sizes) => { "histogram" };
     (@word counter) => { "counter" };
     (@word gauge) => { "updowncounter" };
     (@build seconds $meter:ident $name:literal $unit:literal $says:expr) => {
@@ -66,6 +71,9 @@ macro_rules! instruments {
     };
     (@build calls $meter:ident $name:literal $unit:literal $says:expr) => {
         $meter.f64_histogram($name).with_unit($unit).with_description($says.trim()).with_boundaries(CALL_SECONDS.to_vec()).build()
+    };
+    (@build sizes $meter:ident $name:literal $unit:literal $says:expr) => {
+        $meter.u64_histogram($name).with_unit($unit).with_description($says.trim()).with_boundaries(SIZES.to_vec()).build()
     };
     (@build counter $meter:ident $name:literal $unit:literal $says:expr) => {
         $meter.u64_counter($name).with_unit($unit).with_description($says.trim()).build()
@@ -104,12 +112,20 @@ instruments! {
     exits: counter "unified_exec.exits" "{process}" ["unified_exec.end"];
     /// Bytes of output that were read from children
     output: counter "unified_exec.output" "By" [];
+    /// Bytes of output that readers were told they lost: they were slower than the log keeps
+    output_gaps: counter "unified_exec.output.gap" "By" [];
+    /// From an event of a session's feed until a watcher that was there has it
+    feed_lag: seconds "unified_exec.feed.lag" "s" [];
+    /// Events that watchers were told they lost
+    feed_gaps: counter "unified_exec.feed.gap" "{event}" [];
     /// Bytes of input that children took
     input: counter "unified_exec.input" "By" [];
     /// Processes that were ended to make room
     prunes: counter "unified_exec.prunes" "{process}" [];
     /// Connections that the proxy was asked for
     connections: counter "unified_exec.connections" "{connection}" ["unified_exec.outcome"];
+    /// What waits for a session's driver as it begins a turn
+    queued: sizes "unified_exec.driver.queue" "{item}" ["unified_exec.queue"];
     /// What a session's driver takes for one turn; a long one holds up the session
     turn: seconds "unified_exec.driver.turn.duration" "s" [];
 }

@@ -27,7 +27,7 @@ pub use meters::{Described, INSTRUMENTS};
 pub use page::{MetricsPage, PageError};
 
 use crate::core::ids::SessionId;
-use crate::host::ports::{SessionTelemetry, Telemetry};
+use crate::host::ports::{Read, SessionTelemetry, Telemetry};
 use meters::Meters;
 use session::Observer;
 
@@ -54,5 +54,13 @@ impl fmt::Debug for Observability {
 impl Telemetry for Observability {
     fn session(&self, session: &SessionId, early_window: Duration) -> Box<dyn SessionTelemetry> {
         Box::new(Observer::new(session, early_window, Arc::clone(&self.meters), self.traces))
+    }
+
+    fn read(&self, read: Read) {
+        match read {
+            Read::OutputGap(bytes) => self.meters.output_gaps.add(bytes, &[]),
+            Read::FeedGap(events) => self.meters.feed_gaps.add(events, &[]),
+            Read::Event(lag) => self.meters.feed_lag.record(lag.as_secs_f64(), &[]),
+        }
     }
 }

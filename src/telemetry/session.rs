@@ -14,7 +14,7 @@ use crate::core::process::Evidence;
 use crate::core::session::{Answer, Call, Effect, Event, FeedKind};
 use crate::core::spawn::SpawnPlan;
 use crate::core::time::Instant;
-use crate::host::ports::SessionTelemetry;
+use crate::host::ports::{SessionTelemetry, Waiting};
 
 /// The eyes on one session.
 #[derive(Debug)]
@@ -226,8 +226,12 @@ impl SessionTelemetry for Observer {
         self.spans.as_ref().map_or_else(Span::none, |spans| spans.start_of(process))
     }
 
-    fn turned(&mut self, began: Instant, now: Instant) {
+    fn turned(&mut self, began: Instant, now: Instant, waited: Waiting) {
         self.meters.turn.record(now.since(began).as_secs_f64(), &[]);
+        for (queue, waited) in [("calls", waited.calls), ("events", waited.events)] {
+            let waited = u64::try_from(waited).unwrap_or(u64::MAX);
+            self.meters.queued.record(waited, &[label("unified_exec.queue", queue)]);
+        }
         if let Some(spans) = &mut self.spans {
             spans.turned(now);
         }

@@ -154,6 +154,11 @@ fn ranges(facts: &Facts<'_>, found: &mut Found) {
             }
         }
         told.sort_unstable_by_key(|(at, _)| *at);
+        // Whether a client that went away at the very instant of its answer was told cannot be seen from outside.
+        let dropped = facts.run.unordered
+            && facts.calls.iter().any(|call| {
+                call.dropped && facts.target(call).is_some_and(|about| about.name == process.name)
+            });
         let (mut attempt, mut covered) = ("", 0);
         for (at, call) in told {
             let name = call.name;
@@ -161,7 +166,7 @@ fn ranges(facts: &Facts<'_>, found: &mut Found) {
             if facts.says(at, "n") != attempt {
                 (attempt, covered) = (facts.says(at, "n"), 0);
             }
-            if from > covered {
+            if from > covered && !dropped {
                 found.push(format!(
                     "{name} was told {from}..{to} of {}, and nobody {covered}..{from}",
                     process.name

@@ -2,7 +2,7 @@
 
 use super::Found;
 use super::facts::{Called, Facts};
-use crate::scenario::{Mode, Op};
+use crate::scenario::{Mode, Op, When};
 
 type Check = fn(&Facts<'_>, &mut Found);
 
@@ -69,8 +69,14 @@ fn busy(facts: &Facts<'_>, found: &mut Found) {
 fn recent(facts: &Facts<'_>, found: &mut Found) {
     for (victim, exited) in pruned(facts) {
         let uses = |call: &Called<'_>| {
-            let about =
-                |op| facts.done_before(exited, op).filter(|(_, when)| when.to.as_deref() == Some(call.name));
+            let refused = |when: &When| {
+                let by = when.call.as_deref().and_then(|name| facts.call(name));
+                by.is_some_and(|by| by.answers.iter().any(|at| !facts.says(*at, "error").is_empty()))
+            };
+            let about = |op| {
+                let aimed = facts.done_before(exited, op);
+                aimed.filter(|(_, when)| when.to.as_deref() == Some(call.name) && !refused(when))
+            };
             let aimed = [Op::Write, Op::Poll, Op::Wait, Op::Attach, Op::Signal].into_iter().flat_map(about);
             // A call after the decision, which comes at most 3 s before the end, does not count; and one that was refused is none.
             aimed

@@ -95,7 +95,7 @@ impl Driver {
     fn spawn(&mut self, process: ProcessId, attempt: AttemptNumber, plan: SpawnPlan) {
         let held = Held {
             number: attempt,
-            log: Arc::new(OutputLog::new()),
+            log: Arc::new(OutputLog::new().seen_by(Arc::clone(&self.ports.telemetry))),
             grown: Arc::new(AtomicBool::new(false)),
             running: None,
             outputs_closed: false,
