@@ -1,16 +1,19 @@
 //! What we log, to stderr; and the spans that traces are made of, where they are.
 
+mod limit;
+
 use std::sync::mpsc;
 use std::time::Duration;
 
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt as _, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
+use self::limit::Limit;
 use super::failure::Failure;
 use crate::config::{Format, Logging};
 use crate::host::ports::TRACE_TARGET;
@@ -53,6 +56,8 @@ pub(super) fn start(logging: &Logging, tracer: Option<SdkTracer>) -> Result<Log,
         .buffered_lines_limit(LINES_MAX)
         .thread_name("log")
         .finish(std::io::stderr());
+    // The limit is asked last, so that only what would be written counts.
+    let filter = filter.and(Limit::new(writer.clone(), logging.format));
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match logging.format {
         Format::Text => Box::new(

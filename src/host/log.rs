@@ -149,7 +149,15 @@ impl OutputLog {
 
     /// One slice for a caller that keeps its own cursor.
     pub fn slice(&self, from: u64, max_bytes: usize) -> Slice {
-        self.lock().retained.slice(from, max_bytes)
+        let slice = self.lock().retained.slice(from, max_bytes);
+        self.note(slice.gap);
+        slice
+    }
+
+    fn note(&self, gap: Option<Gap>) {
+        if let (Some(gap), Some(telemetry)) = (gap, &self.telemetry) {
+            telemetry.read(Read::OutputGap(gap.bytes()));
+        }
     }
 
     /// The range `from..to` of one moment, as far as the log goes; shares the bytes.
@@ -291,8 +299,8 @@ impl LogReader {
         if self.blocker.is_some() {
             self.log.moved.notify_waiters();
         }
-        if let (Next::Gap(gap), Some(telemetry)) = (&next, &self.log.telemetry) {
-            telemetry.read(Read::OutputGap(gap.bytes()));
+        if let Next::Gap(gap) = &next {
+            self.log.note(Some(*gap));
         }
         Some(next)
     }

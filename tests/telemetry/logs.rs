@@ -35,3 +35,18 @@ async fn a_line_of_a_call_carries_the_trace_that_its_answer_names() {
         assert_eq!(line["span"]["trace"], trace.as_str(), "{line}");
     }
 }
+
+#[tokio::test]
+async fn what_happens_again_and_again_is_not_logged_each_time() {
+    let server = Server::start(&["--log", "debug", "--log-format", "json"], &[]).await;
+    let mut sessions = server.sessions().await;
+    for _ in 0..700 {
+        sessions.list_sessions(pb::ListSessionsRequest::default()).await.unwrap();
+    }
+    sessions.create_session(pb::CreateSessionRequest::default()).await.unwrap();
+    let log = server.end().await;
+    let lines = |method: &str| log.lines().filter(|line| line.contains(method)).count();
+    assert_eq!(lines("ListSessions"), 500, "as many as one place may log in 10 s");
+    // A place is one line of code, whichever method it is about.
+    assert_eq!(lines("CreateSession"), 0);
+}

@@ -22,6 +22,12 @@ fn page_of(server: &Server) -> String {
     page.trim_start_matches("http://").trim_end_matches("/metrics").to_owned()
 }
 
+/// The value of the first series that begins so; 0 if there is none.
+fn count(page: &str, series: &str) -> u64 {
+    let line = page.lines().find(|line| line.starts_with(series));
+    line.and_then(|line| line.split_whitespace().last()?.parse().ok()).unwrap_or(0)
+}
+
 async fn run(server: &Server, session: &str, line: &str) {
     let mut exec = server.exec().await;
     let request = pb::ExecCommandRequest {
@@ -60,6 +66,40 @@ async fn the_page_counts_what_was_done_and_names_nobody() {
         assert!(!text.contains(named), "{named:?} is in {text}");
     }
     assert!(get(&address, "/").await.starts_with("HTTP/1.1 404"));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_readers_lose_and_how_late_watchers_are_is_measured() {
+    let server = Server::start(&["--metrics", "127.0.0.1:0"], &[]).await;
+    let session = server.careful_session().await;
+    let watch = pb::WatchSessionRequest { session_id: session.clone(), ..Default::default() };
+    let mut events = server.sessions().await.watch_session(watch).await.unwrap().into_inner();
+    run(&server, &session, "head -c 3000000 /dev/zero").await;
+    let process_id = loop {
+        let item = events.message().await.unwrap().unwrap().item;
+        if let Some(pb::watch_session_response::Item::Event(event)) = item
+            && matches!(event.kind, Some(pb::event::Kind::ProcessExited(_)))
+        {
+            break event.process_id;
+        }
+    };
+    let address = page_of(&server);
+    // The caller itself may have been too slow.
+    let before = count(&get(&address, "/metrics").await, "unified_exec_output_gap_bytes_total");
+    let cursor = Some(pb::Cursor { attempt: 0, offset: 524_288 });
+    let read =
+        pb::ReadOutputRequest { session_id: session.clone(), process_id, cursor, ..Default::default() };
+    let read = server.exec().await.read_output(read).await.unwrap().into_inner();
+    let lost: u64 = read.gaps.iter().map(|gap| gap.end - gap.start).sum();
+    assert_eq!(lost, 3_000_000 - 1_048_576);
+    let text = get(&address, "/metrics").await;
+    assert_eq!(count(&text, "unified_exec_output_gap_bytes_total") - before, lost);
+    assert!(count(&text, "unified_exec_feed_lag_seconds_count") >= 5, "{text}");
+    for queue in ["calls", "events"] {
+        let series = format!("unified_exec_driver_queue_count{{unified_exec_queue=\"{queue}\"");
+        assert!(count(&text, &series) > 0, "no {series} in {text}");
+    }
     server.end().await;
 }
 
