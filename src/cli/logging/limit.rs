@@ -95,7 +95,7 @@ impl<S: Subscriber, W: for<'w> MakeWriter<'w> + Send + Sync + 'static> Filter<S>
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         let of = event.metadata();
         let (admitted, left_out) =
-            self.admit((of.file().unwrap_or(of.target()), of.line().unwrap_or(0)), Instant::now());
+            self.admit((of.file().unwrap_or_else(|| of.target()), of.line().unwrap_or(0)), Instant::now());
         if left_out > 0 {
             self.say(left_out, of);
         }
