@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -55,17 +56,20 @@ fn own_program() -> std::io::Result<PathBuf> {
     beside.ok_or_else(|| std::io::Error::other(format!("there is no `sim` beside {}", exe.display())))
 }
 
-/// `exe` where commands find it: a sandbox has a temporary folder of its own and the play's `folder` in it, and a clone may
-/// stand below the one that it hides.
-fn within_reach(exe: PathBuf, folder: &Path) -> std::io::Result<PathBuf> {
+/// Where a program is found in every sandbox, which has a temporary folder of its own.
+const VISIBLE: &str = "/var/tmp";
+
+/// Where commands find `exe`, and what must outlive them: a clone may stand below the folder that sandboxes hide.
+fn within_reach(exe: PathBuf) -> std::io::Result<(PathBuf, Option<TempDir>)> {
     if !exe.starts_with(std::env::temp_dir()) {
-        return Ok(exe);
+        return Ok((exe, None));
     }
-    let there = folder.join("sim");
+    let folder = tempfile::tempdir_in(VISIBLE)?;
+    let there = folder.path().join("sim");
     if std::fs::hard_link(&exe, &there).is_err() {
         std::fs::copy(&exe, &there)?;
     }
-    Ok(there)
+    Ok((there, Some(folder)))
 }
 
 /// Where a host's ids come from. Descendants are told apart by the ids of their session and process, so that hosts which
@@ -81,7 +85,7 @@ pub(crate) fn play(scenario: &Scenario, least: Duration) -> Played {
     let result = runtime.and_then(|runtime| {
         let folder = tempfile::tempdir()?;
         let place = std::fs::canonicalize(folder.path())?;
-        let exe = within_reach(own_program()?, &place)?;
+        let (exe, _kept) = within_reach(own_program()?)?;
         let played = runtime.block_on(playing(scenario, &place, exe, least));
         runtime.shutdown_timeout(Duration::from_secs(1));
         played
