@@ -43,17 +43,18 @@ PTYCTL = os.environ.get("PEERS_PTYCTL", "")
 def sh(*a, **k):
     return subprocess.run(a, check=True, **k)
 
-def install():
+def install(want):
+    """what the systems that are wanted need, and our own client"""
     os.makedirs(W, exist_ok=True)
     need = [p for p, t in (("openssh-server", "/usr/sbin/sshd"), ("openssh-client", "/usr/bin/ssh"), ("tmux", "/usr/bin/tmux"),
                            ("protobuf-compiler", "/usr/bin/protoc"), ("gcc", "/usr/bin/gcc")) if not os.path.exists(t)]
     if need:
         sh("apt-get", "update", "-qq", stdout=sys.stderr)
         sh("apt-get", "install", "-y", "-qq", *need, stdout=sys.stderr)
-    if not os.path.exists(os.path.join(VENV, "bin/swerex-remote")):
+    if {"swerex", "terminado"} & set(want) and not os.path.exists(os.path.join(VENV, "bin/swerex-remote")):
         sh(sys.executable, "-m", "venv", VENV)
         sh(os.path.join(VENV, "bin/pip"), "-q", "install", "swe-rex==1.4.0", "terminado==0.18.1", "tornado==6.6.1", stdout=sys.stderr)
-    if not os.path.isdir(os.path.join(NPM, "node_modules/@lydell/node-pty")):
+    if "nodepty" in want and not os.path.isdir(os.path.join(NPM, "node_modules/@lydell/node-pty")):
         os.makedirs(NPM, exist_ok=True)
         sh("npm", "install", "--prefix", NPM, "--no-audit", "--no-fund", "@lydell/node-pty@1.1.0", "ws@8", stdout=sys.stderr)
     env = dict(os.environ, CARGO_TARGET_DIR=TARGET)
@@ -121,7 +122,7 @@ def start_servers(want):
     if "uexec" in want:
         rt, port = os.path.join(W, "uexec-run"), free_port()
         shutil.rmtree(rt, ignore_errors=True); os.makedirs(rt, mode=0o700)
-        p, _ = spawn([UEXEC, "serve", "--runtime-dir", rt, "--tcp", "127.0.0.1:%d" % port], BASE_ENV); wait_port(port)
+        p, _ = spawn([UEXEC, "serve", "--runtime-dir", rt, "--listen", "127.0.0.1:%d" % port], BASE_ENV); wait_port(port)
         S.add("uexec", "uexec@127.0.0.1:%d,%s/reviewer.token" % (port, rt), p.pid)
     if "rawtcp" in want:
         p, a = spawn([BIN, "serve-raw", "127.0.0.1:0"], dict(BASE_ENV, **TUNE), ready); S.add("rawtcp", "rawtcp@" + a, p.pid)
@@ -211,7 +212,7 @@ def cold(name):
     elif name == "uexec":
         rt, port = os.path.join(W, "uexec-cold"), free_port()
         shutil.rmtree(rt, ignore_errors=True); os.makedirs(rt, mode=0o700); t = time.monotonic_ns()
-        p = subprocess.Popen([UEXEC, "serve", "--runtime-dir", rt, "--tcp", "127.0.0.1:%d" % port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=BASE_ENV)
+        p = subprocess.Popen([UEXEC, "serve", "--runtime-dir", rt, "--listen", "127.0.0.1:%d" % port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=BASE_ENV)
         spec = None
     elif name == "codex":
         h = os.path.join(W, "codex-home"); port = free_port()
@@ -256,7 +257,7 @@ def settle():
 def main():
     mets = [m for m in A.metrics.split(",") if m] or ["hop", "ptycopy", "rpc", "rpcstream", "exec", "ttfb", "echo", "flood", "wake", "conc", "stream", "cancel", "cancelpty", "stall", "density", "density1000", "cold"]
     want = [s for s in A.systems.split(",") if s] or ALL
-    install()
+    install(want)
     log = "/tmp/peerbench.log.txt"
     if not os.path.exists(log) or os.path.getsize(log) < (256 << 20):
         line = b"2026-01-01T00:00:00.%06dZ INFO  worker[%04d] request handled path=/api/v1/items/%d status=200 took=%dms\n"
