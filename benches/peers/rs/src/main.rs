@@ -235,7 +235,9 @@ fn m_echo(c: &Ctx) -> R<()> {
     Ok(())
 }
 
-fn drain_all(p: &mut dyn Peer) { while let Ok(e) = p.next(3) { if matches!(e, Ev::Timeout) { break; } } }
+fn drain_all(p: &mut dyn Peer) {
+    loop { match p.next(100) { Ok(Ev::Timeout) => break, Ok(_) => {} Err(e) => { eprintln!("{e}"); break } } }
+}
 
 fn m_density(c: &Ctx) -> R<()> {
     let mut p = connect(&c.sys)?;

@@ -147,9 +147,7 @@ impl Peer for Uexec {
             session_id: self.session.clone(), process_id: self.process(id)?, signal: "KILL".into(),
             scope: pb::SignalScope::Tree.into(), ..Default::default()
         };
-        let mut c = self.c.clone();
-        let _in = self.rt.enter();
-        tokio::spawn(async move { let _ = c.signal_process(request).await; });
+        self.rt.block_on(self.c.signal_process(request))?;
         Ok(())
     }
 }
