@@ -147,7 +147,12 @@ impl Peer for Uexec {
             session_id: self.session.clone(), process_id: self.process(id)?, signal: "KILL".into(),
             scope: pb::SignalScope::Tree.into(), ..Default::default()
         };
-        self.rt.block_on(self.c.signal_process(request))?;
+        // Sent at once, as the others do; the answer comes when it comes.
+        let mut c = self.c.clone();
+        self.rt.block_on(async move {
+            tokio::spawn(async move { let _ = c.signal_process(request).await; });
+            for _ in 0..16 { tokio::task::yield_now().await }
+        });
         Ok(())
     }
 }
