@@ -18,6 +18,9 @@ use crate::host::Owner;
 use crate::host::clock::Clock;
 use crate::host::ports::Audit;
 
+/// What comes within this time is written and synced as one: a sync for each record would cost a start a quarter of its time.
+const GATHER: Duration = Duration::from_millis(5);
+
 /// After a failure to write, this long until it is tried again: a full disk is not emptied by trying.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -161,7 +164,13 @@ impl Record<'_> {
 /// Lives until nobody records any more, and all of it is written or cannot be.
 async fn write_all(mut writer: Writer, queue: Arc<Queue>, clock: Clock) {
     let mut trouble = Trouble::default();
-    while let Some(taken) = queue.take().await {
+    loop {
+        queue.arrival().await;
+        tokio::select! {
+            () = tokio::time::sleep(GATHER) => {}
+            () = queue.pressed() => {}
+        }
+        let Some(taken) = queue.take().await else { return };
         let mut flushes = taken.flushes;
         let mut records = taken.records;
         records.extend(taken.lost.map(|lost| gap(&lost, clock)));

@@ -39,6 +39,12 @@ pub(super) struct Lost {
     pub(super) since: String,
 }
 
+impl Waiting {
+    fn is_something(&self) -> bool {
+        !self.records.is_empty() || self.lost.is_some() || !self.flushes.is_empty()
+    }
+}
+
 /// Everything that waited.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
@@ -101,12 +107,25 @@ impl Queue {
         *waiting = Waiting { dead: true, ..Waiting::default() };
     }
 
+    /// Resolves once something waits, or nothing more will come.
+    pub(super) async fn arrival(&self) {
+        loop {
+            {
+                let waiting = self.lock();
+                if waiting.closed || waiting.is_something() {
+                    return;
+                }
+            }
+            self.arrived.notified().await;
+        }
+    }
+
     /// Everything that waits; waits for something. `None` once nothing more will come.
     pub(super) async fn take(&self) -> Option<Taken> {
         loop {
             {
                 let mut waiting = self.lock();
-                if !waiting.records.is_empty() || waiting.lost.is_some() || !waiting.flushes.is_empty() {
+                if waiting.is_something() {
                     waiting.bytes = 0;
                     return Some(Taken {
                         records: std::mem::take(&mut waiting.records),
