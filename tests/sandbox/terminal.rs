@@ -22,8 +22,9 @@ async fn shell(bench: &Bench) -> Running {
 fn a_program_handles_control_c_itself() {
     let bench = Bench::new();
     bench.block_on(async {
-        let code = "import time\n\
-                    try: print('up', flush=True); time.sleep(1000)\nexcept KeyboardInterrupt: print('interrupted'); raise SystemExit(3)\n";
+        // One long sleep would miss a signal that comes between its last look and its beginning.
+        let code = "import time\ntry:\n  print('up', flush=True)\n  while True: time.sleep(0.05)\n\
+                    except KeyboardInterrupt: print('interrupted'); raise SystemExit(3)\n";
         let plan = bench.plan(&bench.workspace(), &["/usr/bin/python3", "-c", code], TERMINAL);
         let mut child = Running::new(bench.start(plan).await.unwrap());
         child.says("up").await;
